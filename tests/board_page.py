@@ -3,8 +3,8 @@
 from lowtide.allocate.banks.boards import Board, boards, other_names
 
 HEADER = """\
-| board | also | memories, bytes, fastest first | what it is | compared with |
-|---|---|---|---|---|
+| board | also | memories, bytes, fastest first | clock, MHz | flash, bytes | what it is | compared with |
+|---|---|---|---|---|---|---|
 """
 
 
@@ -16,7 +16,8 @@ def table() -> str:
 def _row(board: Board) -> str:
     also = ", ".join(name for name, known in other_names().items() if known == board.name)
     banks = ", ".join(f"{bank.name} {bank.capacity:,}" for bank in board.banks)
-    return f"| {board.name} | {also} | {banks} | {board.about} | {board.source} |\n"
+    clock, flash = board.clock or "", f"{board.flash:,}" if board.flash else ""
+    return f"| {board.name} | {also} | {banks} | {clock} | {flash} | {board.about} | {board.source} |\n"
 
 
 if __name__ == "__main__":

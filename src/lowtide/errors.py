@@ -84,12 +84,8 @@ class InternalError(RuntimeError):
 
 
 def sound(bound: int, attained: int) -> int:
-    """A lower bound, which what was attained cannot be below.
-
-    Raises
-    ------
-    InternalError
-        It is: a rule that proved the bound does not hold.
+    """A lower bound, which what was attained cannot be below. Raises `InternalError`: it is: a rule that proved the
+    bound does not hold.
 
     >>> sound(3, 5)
     3

@@ -77,11 +77,9 @@ def networks(wanted: str) -> Any:
 
 
 def methods_of(group: str, own: Mapping[str, type], calls: Sequence[str]) -> dict[str, type]:
-    """Methods by name: lowtide's own, then those of installed packages, by entry point name.
-
-    An entry point that cannot be loaded, is no method (a dataclass with a name and the methods `calls`), or has the
-    name of another method is left out with a warning.
-    """
+    """Methods by name: lowtide's own, then those of installed packages, by entry point name. An entry point that
+    cannot be loaded, is no method (a dataclass with a name and the methods `calls`), or has the name of another
+    method is left out with a warning."""
     methods_by_name = dict(own)
     for point in entry_points(group):
         try:

@@ -6,7 +6,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
@@ -172,6 +172,16 @@ def _create_temporary(final: Path) -> tuple[Path, BinaryIO]:
             return temporary, open(temporary, "xb")
         except FileExistsError:
             attempt += 1
+
+
+@contextmanager
+def output_folders(folder: str | Path, paths: Iterable[Path]) -> Iterator[None]:
+    """As `output_folder`, with the folders of all these files in it."""
+    parents = {parent for path in paths for parent in path.parents if parent.is_relative_to(folder)}
+    with ExitStack() as stack:
+        for parent in sorted({Path(folder), *parents}):
+            stack.enter_context(output_folder(parent))
+        yield
 
 
 @contextmanager

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lowtide.api import (
         allocate,
         board,
+        board_fits,
         boards,
         compare,
         curve,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "allocate",
     "board",
+    "board_fits",
     "boards",
     "compare",
     "curve",

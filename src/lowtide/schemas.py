@@ -10,14 +10,8 @@ DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema(kind: type[msgspec.Struct], *, own_keys: str = "") -> dict[str, Any]:
-    """The schema of a document.
-
-    Parameters
-    ----------
-    kind
-        What it is read as.
-    own_keys
-        Objects may have any keys that begin so in addition to their own; empty: what the types say.
+    """The schema of a document. `kind`: what it is read as. `own_keys`: objects may have any keys that begin so in
+    addition to their own; empty: what the types say.
 
     >>> class Point(msgspec.Struct, forbid_unknown_fields=True):
     ...     x: int

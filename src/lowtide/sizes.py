@@ -37,12 +37,8 @@ def split_dims(dims: Dims) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
 
 
 def parse_size(text: str | int, what: str = "size", *, least: int = 1) -> int:
-    """Bytes in a size such as ``"256KiB"``, ``"64K"``, ``"1.7 MiB"`` or ``262144``.
-
-    Raises
-    ------
-    InputError
-        Not a number with a known unit, below `least` (0 or 1), a part of a byte without a unit, or above 2^62.
+    """Bytes in a size such as ``"256KiB"``, ``"64K"``, ``"1.7 MiB"`` or ``262144``. Raises `InputError`: not a number
+    with a known unit, below `least` (0 or 1), a part of a byte without a unit, or above 2^62.
 
     >>> parse_size("1.5KiB"), parse_size("64K"), parse_size("1.7MiB")
     (1536, 65536, 1782579)
@@ -62,12 +58,8 @@ def parse_size(text: str | int, what: str = "size", *, least: int = 1) -> int:
 
 
 def parse_gap(text: str | float) -> float:
-    """The part of a peak that a bound may lack: ``"3%"`` or 0.03.
-
-    Raises
-    ------
-    InputError
-        No number, or not from 0 to below 1.
+    """The part of a peak that a bound may lack: ``"3%"`` or 0.03. Raises `InputError`: no number, or not from 0 to
+    below 1.
 
     >>> parse_gap("3%"), parse_gap(0.5), parse_gap("0")
     (0.03, 0.5, 0.0)
@@ -80,12 +72,8 @@ def parse_gap(text: str | float) -> float:
 
 
 def parse_overhead(text: str | float, what: str = "the overhead") -> float:
-    """How much longer something may take, as a part: ``"10%"`` or 0.1.
-
-    Raises
-    ------
-    InputError
-        No number, not from 0 to 1000, or a text of 1 or more without a percent sign.
+    """How much longer something may take, as a part: ``"10%"`` or 0.1. Raises `InputError`: no number, not from 0 to
+    1000, or a text of 1 or more without a percent sign.
 
     >>> parse_overhead("10%"), parse_overhead(0.05), parse_overhead("250 %")
     (0.1, 0.05, 2.5)
@@ -103,12 +91,7 @@ def parse_overhead(text: str | float, what: str = "the overhead") -> float:
 
 
 def parse_share(text: str | int, what: str) -> float:
-    """The part that a text such as ``"70%"`` says.
-
-    Raises
-    ------
-    InputError
-        No number of per cent above 0.
+    """The part that a text such as ``"70%"`` says. Raises `InputError`: no number of per cent above 0.
 
     >>> parse_share("70%", "budget"), parse_share("12.5 %", "budget")
     (0.7, 0.125)

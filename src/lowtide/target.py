@@ -241,10 +241,8 @@ class Target:
         return plain.view_source(self, graph, op)
 
     def in_place_inputs(self, graph: Graph, op: Op) -> tuple[int, ...]:
-        """Tensor ids of the inputs that the op's only output may overwrite if their storage dies there.
-
-        Says nothing about graph inputs and lifetimes: those belong to storages.
-        """
+        """Tensor ids of the inputs that the op's only output may overwrite if their storage dies there. Says nothing
+        about graph inputs and lifetimes: those belong to storages."""
         return () if self.overlap != "never" and not self.rule else self.overwritable_inputs(graph, op)
 
     def overwritable_inputs(self, graph: Graph, op: Op) -> tuple[int, ...]:
@@ -255,10 +253,8 @@ class Target:
 
     def overlap_inputs(self, graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
         """Inputs that the op's only output may lie over, each with a distance in bytes, if their storage dies there.
-
         The output then begins that distance or more below the input, and both are wholes: they fill their storages.
-        Distances are multiples of the alignment, as all differences of offsets are.
-        """
+        Distances are multiples of the alignment, as all differences of offsets are."""
         if op.type == LOOP_TYPE:
             return op.attributes.get("behind", ())
         if self.overlap == "never":
@@ -299,13 +295,8 @@ class Target:
         return replace(self, count_inputs=True, persistent=(), double_buffered=(), fixed=())
 
     def as_seen(self, graph: Graph) -> Graph:
-        """The graph as the runtime runs it: with what depends on constants only, unless it folds that.
-
-        Raises
-        ------
-        InputError
-            `persistent`, `double_buffered` or `fixed` names what is no tensor of the graph, or a constant.
-        """
+        """The graph as the runtime runs it: with what depends on constants only, unless it folds that. Raises
+        `InputError`: `persistent`, `double_buffered` or `fixed` names what is no tensor of the graph, or a constant."""
         seen = graph if self.folds else run_folded(graph)
         names = (*self.persistent, *self.double_buffered, *(entry.rpartition("=")[0] for entry in self.fixed))
         kinds = {t.name: t.kind for t in seen.tensors} if names else {}
@@ -381,12 +372,8 @@ def resolve(
     """Find a target by name, or read it from a TOML file; ``"auto"`` goes by the model's file, `source`:
     TFLM of microcontrollers, whose pointers have 32 bits, for a .tflite file.
 
-    Fields may follow: ``"tflm,kernels=cmsis_nn"``, ``"auto,overlap=never"``. They are part of the target's name.
-
-    Raises
-    ------
-    InputError
-        Unknown name, unreadable file, unknown key or value of the wrong type.
+    Fields may follow: ``"tflm,kernels=cmsis_nn"``, ``"auto,overlap=never"``. They are part of the target's name. Raises
+    `InputError`: unknown name, unreadable file, unknown key or value of the wrong type.
     """
     if isinstance(target, str) and "," in target and not target.endswith(".toml"):
         name, *changes = target.split(",")
@@ -452,13 +439,9 @@ def with_fields(base: Target, changes: Sequence[str]) -> Target:
 
 
 def read_toml(path: Path) -> Target:
-    """Read a user's target. Keys are the fields of `Target`; `base` names a built-in one to start from.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read, is no TOML, names an unknown base or key, or has a value of the wrong type.
-    """
+    """Read a user's target. Keys are the fields of `Target`; `base` names a built-in one to start from. Raises
+    `InputError`: the file cannot be read, is no TOML, names an unknown base or key, or has a value of the wrong
+    type."""
     try:
         table = tomllib.loads(read_all(path, "target", MOST_SETTINGS_BYTES).decode("utf-8"))
     except RecursionError:

@@ -4,7 +4,7 @@ from random import Random
 
 from lowtide.allocate.arena import allocate_best
 from lowtide.allocate.buffers import Problem, block
-from lowtide.allocate.minimise_reuse import minimise_reuse
+from lowtide.allocate.placed import minimise_reuse
 from lowtide.stop import Limits
 
 

@@ -13,9 +13,8 @@ import pytest
 
 import lowtide
 from lowtide.cli import main
-from lowtide.cost.file import stand_in
+from lowtide.cost.file import CostTrial, stand_in
 from lowtide.cost.model import CostModel
-from lowtide.cost.trials import CostTrial
 from lowtide.plan import Plan, from_json
 from lowtide.transform.cut import Cutter
 from support.costs import costs

@@ -235,6 +235,7 @@ def test_every_public_call_is_in_a_table() -> None:
         "measure",
         "report",
         "emit_c",  # tests/emit
+        "board_fits",  # default/test_on_boards.py
         "ways_to_fit",  # test_ways_to_fit.py
         "sweep",  # test_sweeping.py
     }

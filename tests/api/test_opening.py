@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import lowtide
-from lowtide.api import opening
+from lowtide.api import writing
 from lowtide.cli import main
 from lowtide.errors import VerificationError
 from lowtide.write import onnx as onnx_writer
@@ -87,7 +87,7 @@ def test_what_cannot_be_opened_is_said(
     def missing(*_: object) -> str:
         raise ImportError
 
-    monkeypatch.setattr(opening, "onnx_refusal", missing)
+    monkeypatch.setattr(writing, "onnx_refusal", missing)
     assert main(["research", "plan", str(onnx_file(tmp_path)), "-o", str(tmp_path / "c.onnx"), "-q"]) == 0
     assert "c.onnx not opened: onnxruntime is not installed" in capsys.readouterr().err
     assert {p.name for p in tmp_path.glob("?.onnx")} >= {"a.onnx", "b.onnx", "c.onnx"}

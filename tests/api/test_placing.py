@@ -10,7 +10,7 @@ from lowtide.allocate.arena import allocate_buffers
 from lowtide.allocate.buffers import Buffer, Pair, Problem, block
 from lowtide.allocate.csv_buffers import format_buffers, parse_problem, read_buffers
 from lowtide.allocate.greedy import Packing
-from lowtide.allocate.minimise_reuse import minimise_reuse
+from lowtide.allocate.placed import minimise_reuse
 from lowtide.api.exports import layout_of
 from lowtide.cli import main
 from lowtide.errors import InputError

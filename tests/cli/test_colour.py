@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.cli.colour import bar, coloured, wanted
-from lowtide.cli.terminal import show
+from lowtide.cli.terminal import bar, coloured, show, wanted
 
 
 class Terminal(io.StringIO):

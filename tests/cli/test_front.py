@@ -156,3 +156,37 @@ def test_every_command_has_the_same_figures_of_a_tflite_file(
     for words in (["plan"], ["check", "--budget", "1MiB"], ["inspect"], ["research", "plan"]):
         figures = shown(*words)["runtime_figures"]
         assert figures[0]["default_bytes"] == today[0].default_bytes, words
+
+
+def test_boards_are_answered_by_fit_and_by_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit status 3 where nothing fits; of `plan` the plan's. What fits is the next command."""
+    model, board = tmp_path / "m.tflite", tmp_path / "mine.toml"
+    model.write_bytes(pyramid().bytes())
+    words = ["--without", "tile,alias", "-q"]
+    assert main(["fit", str(model), *words]) == 0
+    assert "the smallest that it fits first" in capsys.readouterr().out
+    assert main(["fit", str(model), "--board", "rp2040", "--json", *words]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    ram = {way["how"]: way["ram_bytes"] for way in found["ways"]}
+    assert ram["C"] < ram["TFLM, planned"]
+    board.write_text(f'bank = [{{ name = "ram", size = {ram["C"]} }}]')
+    assert main(["plan", str(model), "--board", str(board), *words]) == 3
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == f"next: lowtide emit {model} -o firmware"
+    assert main(["fit", str(model), "--board", str(board), *words]) == 0
+    board.write_text('bank = [{ name = "ram", size = 16 }]')
+    assert main(["fit", str(model), "--board", str(board), *words]) == 3
+    assert main(["fit", str(model), "--board", str(board), "--budget", "1KiB"]) == 2
+    assert main(["plan", str(onnx_file(tmp_path)), "--board", "rp2040"]) == 2
+
+
+def test_a_plan_for_a_board_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On the chip if it fits there, else in memory outside of it."""
+    model, board = tmp_path / "m.tflite", tmp_path / "mine.toml"
+    model.write_bytes(pyramid().bytes())
+    board.write_text('bank = [{ name = "ram", size = 16 }, { name = "psram", size = "1MiB" }]')
+    out = tmp_path / "small.tflite"
+    assert main(["plan", str(model), "--board", str(board), "-o", str(out), "--time", "0.1", "-q"]) == 0
+    assert "fits psram" in capsys.readouterr().out
+    assert out.exists()
+    assert len(lowtide.load(out).ops) >= len(lowtide.load(model).ops)

@@ -7,8 +7,8 @@ import pytest
 from lowtide import _core
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
-from lowtide.schedule.core_model import core_model
 from lowtide.schedule.exact import cut_certificate
+from lowtide.schedule.method import core_model
 from lowtide.target import BUILT_IN
 from lowtide.verify.check.cut import check_cut
 from lowtide.verify.check.memory import work_out

@@ -6,7 +6,7 @@ import pytest
 
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
-from lowtide.schedule.core_model import core_model
+from lowtide.schedule.method import core_model
 from stress_exact import sample
 from support.brute import peak_of
 from support.random_graphs import random_order

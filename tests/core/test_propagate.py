@@ -8,7 +8,7 @@ import pytest
 
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.schedule.core_model import core_model
+from lowtide.schedule.method import core_model
 from lowtide.target import BUILT_IN
 from stress_exact import ALL_ON, sample, solve
 from support.brute import optimum

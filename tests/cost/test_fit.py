@@ -7,7 +7,7 @@ import random
 import pytest
 
 from lowtide.cost.fit import fit
-from lowtide.cost.work import Work
+from lowtide.cost.model import Work
 
 
 @pytest.mark.parametrize("rates", [(1e-6, 1e-11, 1e-10), (2e-6, 0.0, 3e-10), (0.0, 4e-11, 0.0), (5e-6, 0.0, 0.0)])

@@ -10,9 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lowtide
-from lowtide.cost.model import CostModel, between
+from lowtide.cost.model import CostModel, between, family_of, full_bytes, work_of
 from lowtide.cost.signature import of_entry, of_op
-from lowtide.cost.work import family_of, full_bytes, work_of
 from lowtide.graph import Graph
 from lowtide.read import read_model
 from lowtide.transform.cut import Cutter

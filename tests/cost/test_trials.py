@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.cost.trials import CostTrial, expected, predicted_within
+from lowtide.cost.file import CostTrial, expected, predicted_within
 
 _PART = st.integers(-40, 200).map(lambda hundredths: hundredths / 100)
 _TRIALS = st.lists(st.builds(lambda x, y: CostTrial(predicted=x, measured=y), _PART, _PART), max_size=5)

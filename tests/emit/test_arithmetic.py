@@ -140,19 +140,25 @@ def test_the_code_rounds_twice_or_once(tmp_path: Path, single: bool) -> None:
         rng.integers(-(1 << 24), 1 << 24, 4000), 2.0 ** rng.uniform(-20, 4, 4000), strict=True,
     )]  # fmt: skip
     rows = ", ".join(f"{{{value}, {m}, {s}}}" for value, (m, s) in cases)
-    pieces = [files("lowtide.emit").joinpath("c", f"{name}.c").read_text() for name in ("fixed", "scaled")]
+    pieces = [
+        files("lowtide.emit").joinpath("c", f"{name}.c").read_text() for name in ("fixed", "scaled", "scaled_down")
+    ]
     main = f"""
 static const int32_t cases[{len(cases)}][3] = {{{rows}}};
 int main(void)
 {{
     int i;
-    for (i = 0; i < {len(cases)}; i++) printf("%ld\\n", (long)scaled(cases[i][0], cases[i][1], cases[i][2]));
+    for (i = 0; i < {len(cases)}; i++) {{
+        int32_t value = scaled(cases[i][0], cases[i][1], cases[i][2]);
+        if (cases[i][2] < 0 && scaled_down(cases[i][0], cases[i][1], -cases[i][2]) != value) return 1;
+        printf("%ld\\n", (long)value);
+    }}
     return 0;
 }}
 """
     (tmp_path / "s.c").write_text("#include <stdint.h>\n#include <stdio.h>\n" + "".join(pieces) + main)
-    flag = f"-DMODEL_SINGLE_ROUNDING={int(single)}"
-    subprocess.run([compiler() or "cc", "-std=c99", flag, "s.c", "-o", "s"], cwd=tmp_path, check=True)
+    flags = [f"-DMODEL_SINGLE_ROUNDING={int(single)}", "-DINLINED=static"]
+    subprocess.run([compiler() or "cc", "-std=c99", *flags, "s.c", "-o", "s"], cwd=tmp_path, check=True)
     shown = subprocess.run([tmp_path / "s"], capture_output=True, text=True, check=True).stdout
     round_ = once if single else scaled
     assert [int(line) for line in shown.split()] == [round_(value, factor) for value, factor in cases]

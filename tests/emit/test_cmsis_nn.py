@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import lowtide
 from lowtide.cli import main
+from lowtide.emit.bodies import with_bodies
 from lowtide.emit.cmsis_nn.choice import Choice
 from lowtide.emit.cmsis_nn.code import repeated
 from lowtide.emit.cmsis_nn.layers import Layers
@@ -20,13 +23,63 @@ from lowtide.emit.cmsis_nn.stripes import Call, Flow, segment
 from lowtide.emit.weights import Weights
 from lowtide.errors import InputError, VerificationError
 from support.emit_nets import compiler, convolution, emit_net, feeds_of, output_of, sanitizers, tflm_outputs
+from support.emit_wide import copies_net, sixteen, softmax_net, wide_conv, wide_net
+from support.emit_wide import feeds as wide_feeds
 from support.library_nets import SOURCES, compiled_with, written_with
-from support.tflite_builder import Net, residual
+from support.tflite_builder import Net, residual, s
 
 pytest.importorskip("ai_edge_litert", reason="pip install '.[tflite]'")
 pytest.importorskip("tflite_micro", reason="pip install '.[tflite]'")
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C compiler on this machine")
 needs_library = pytest.mark.skipif(not SOURCES, reason="LOWTIDE_CMSIS_NN does not name CMSIS-NN's folder")
+
+
+Feeds = list[list[np.ndarray[Any, Any]]]
+BUILDS = [False, pytest.param(True, marks=needs_library)]
+"""With plain loops in the library's place, and with the library."""
+
+
+def products(dtype: str) -> Net:
+    """Products of the elements of two tensors, and of those with a constant and with one element for each channel."""
+    net = Net(3)
+    if dtype == "int16":
+        x = sixteen(net, (1, 12, 6, 4))
+        a, b, y = wide_conv(net, x, 8, (3, 3)), wide_conv(net, x, 8, (1, 1)), sixteen(net, (1, 12, 6, 8), 0.02)
+    else:
+        x = net.tensor((1, 12, 6, 4), scale=0.05, zero=-3)
+        a = convolution(net, x, lambda options: options[0], 8, kernel=(3, 3))
+        b = convolution(net, x, lambda options: options[0], 8, kernel=(1, 1))
+        y = net.tensor((1, 12, 6, 8), scale=0.1, zero=5)
+    net.op("MUL", [a, b], [y], s.MulOptionsT())
+    net.ends([x], [y])
+    return net
+
+
+def branched() -> Net:
+    """Two ways to a result by the sign of a sum: convolutions, one of them of a reshaped tensor, or the input."""
+    net = Net(4)
+    x = net.tensor((1, 6, 4, 8), scale=0.05, zero=-3)
+    real, total, truth = net.tensor((1, 192), "float32"), net.tensor((1,), "float32"), net.tensor((1,), "bool")
+    main, bodies = net.graph, []
+    for convolves in (True, False):
+        bodies.append(net.subgraph())
+        inner = net.tensor((1, 6, 4, 8), scale=0.05, zero=-3)
+        y = inner
+        if convolves:
+            y = convolution(net, inner, lambda options: options[0], 8, kernel=(3, 3))
+            y = net.reshape(
+                convolution(net, net.reshape(y, (1, 4, 6, 8)), lambda o: o[0], 8, kernel=(3, 3)), (1, 6, 4, 8)
+            )
+        net.ends([inner], [y])
+    net.graph = main
+    net.op("DEQUANTIZE", [net.reshape(x, (1, 192))], [real], s.DequantizeOptionsT())
+    net.op("SUM", [real, net.tensor((1,), "int32", [1], scale=0.0)], [total], s.ReducerOptionsT())
+    net.op("GREATER", [total, net.tensor((), "float32", 0.0)], [truth], None)
+    way, out = s.IfOptionsT(), net.tensor((1, 6, 4, 8), scale=0.05, zero=-3)
+    way.thenSubgraphIndex, way.elseSubgraphIndex = bodies
+    net.op("IF", [truth, x], [out], way)
+    net.ends([x], [convolution(net, out, lambda options: options[0], 4, kernel=(1, 1))])
+    return net
 
 
 def chain(blocks: int = 4, size: int = 24) -> Net:
@@ -45,16 +98,18 @@ def layers_of(net: Net, folder: Path, simd: str = "dsp") -> Layers:
     """A network's layers, in the order of the file."""
     model = folder / "net.tflite"
     model.write_bytes(net.bytes())
-    graph = lowtide.load(model)
-    return Layers(graph, Weights(graph, net.bytes()), [op.id for op in graph.ops], simd)
+    graph, branches = with_bodies(lowtide.load(model))
+    return Layers(graph, Weights(graph, net.bytes()), [op.id for op in graph.ops], simd, branches)
 
 
-def check(net: Net, folder: Path, simd: str, budget: int | None, *, library: bool = False) -> int:
+def check(
+    net: Net, folder: Path, simd: str, budget: int | None, *, library: bool = False, inputs: Feeds | None = None
+) -> int:
     """What the code makes of random inputs is what TFLM makes; bytes of the arena."""
     model = folder / "net.tflite"
     model.write_bytes(net.bytes())
     arena = written_with(model, folder, simd, budget)
-    feeds = feeds_of(net, 2)
+    feeds = inputs or feeds_of(net, 2)
     data = b"".join(value.tobytes() for feed in feeds for value in feed)
     program = compiled_with(folder, sanitizers(), library=library)
     assert output_of(program, data) == tflm_outputs(model, feeds, len(net.graph.outputs))
@@ -96,6 +151,91 @@ def test_stripes_need_less_and_compute_the_same(tmp_path: Path) -> None:
 def test_a_residual_network_runs_as_in_tflm(tmp_path: Path) -> None:
     """Rows of a shortcut are kept until they are added."""
     check(residual(), tmp_path, "mve", 1)
+
+
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.parametrize("library", BUILDS)
+@pytest.mark.parametrize("make", [wide_net, copies_net, softmax_net])
+def test_numbers_of_16_bits_run_as_in_tflm(tmp_path: Path, make: Callable[[], Net], library: bool) -> None:
+    """Convolutions, products, pools and sums are the library's, means and softmax lowtide's own."""
+    net = make()
+    for budget in (1, 1 << 20):
+        check(net, tmp_path, "none", budget, library=library, inputs=wide_feeds(net, 8))
+
+
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.parametrize("library", BUILDS)
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_products_of_elements_run_as_in_tflm(tmp_path: Path, dtype: str, library: bool) -> None:
+    """In stripes, and over an operand that dies."""
+    net = products(dtype)
+    least = check(net, tmp_path, "none", 1, library=library, inputs=wide_feeds(net, 4))
+    assert least < check(net, tmp_path, "none", 1 << 20, library=library, inputs=wide_feeds(net, 4))
+    assert f"arm_elementwise_mul_s{dtype[3:]}(" in (tmp_path / "model.c").read_text()
+
+
+def test_numbers_of_16_bits_are_the_library_s(tmp_path: Path) -> None:
+    """With scratch of the rule for 16 bits; a depthwise convolution asks for none."""
+    layers = layers_of(wide_net(), tmp_path, "mve")
+    assert [layer.kind for layer in layers.listed if layer.kind != "own"] == [
+        "conv", "depthwise", "conv", "add", "depthwise", "pool", "pool", "pool", "product",
+    ]  # fmt: skip
+    conv, depthwise = layers.listed[1:3]
+    assert layers.scratch(conv, 0, 4) == 4 * 32 * 2  # 27 products, in registers of 8
+    assert layers.scratch(depthwise, 0, 4) == 0
+
+
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.parametrize("library", BUILDS)
+def test_of_two_branches_one_runs(tmp_path: Path, library: bool) -> None:
+    """Each of them for some input; what a branch needs is kept until it would run."""
+    net = branched()
+    feeds = [[(feed[0] // 4 + shift).astype(np.int8)] for feed in feeds_of(net, 4) for shift in (40, -60)]
+    for budget in (1, 1 << 20):
+        check(net, tmp_path, "none", budget, library=library, inputs=feeds)
+    assert "layer->condition >= 0" in (tmp_path / "model.c").read_text()
+
+
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.parametrize("library", BUILDS)
+def test_variables_and_ops_of_several_results_run_as_in_tflm(tmp_path: Path, library: bool) -> None:
+    """What is kept from one run to the next, split, and convolved."""
+    net = Net(6)
+    x = net.tensor((1, 4, 3, 8), scale=0.05, zero=-3)
+    one, other = (net.tensor((1, 4, 3, 4), scale=0.05, zero=-3) for _ in range(2))
+    options = s.SplitOptionsT()
+    options.numSplits = 2
+    net.op("SPLIT", [net.tensor((), "int32", 3), x], [one, other], options)
+    handle, kept = net.tensor((), "int32", scale=0.0), net.like(one)
+    net.graph.tensors[handle].type = s.TensorType.RESOURCE
+    named = s.VarHandleOptionsT()
+    named.container, named.sharedName = "", "state"
+    net.op("VAR_HANDLE", [], [handle], named)
+    net.op("READ_VARIABLE", [handle], [kept], s.ReadVariableOptionsT())
+    net.op("ASSIGN_VARIABLE", [handle, one], [], s.AssignVariableOptionsT())
+    joined = net.tensor((1, 4, 3, 8), scale=0.05, zero=-3)
+    concatenated = s.ConcatenationOptionsT()
+    concatenated.axis = 3
+    net.op("CONCATENATION", [kept, other], [joined], concatenated)
+    net.ends([x], [convolution(net, joined, lambda options: options[0], 4, kernel=(3, 3))])
+    check(net, tmp_path, "none", 1, library=library, inputs=feeds_of(net, 4))
+    assert "MODEL_STATE_BYTES" in (tmp_path / "model.h").read_text()
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_rows_of_another_shape_are_read_in_one_call(tmp_path: Path) -> None:
+    """A convolution, a pool and a sum behind a reshape that changes the rows."""
+    net = Net(5)
+    x = net.tensor((1, 4, 16, 8), scale=0.05, zero=-3)
+    y = convolution(net, net.reshape(x, (1, 8, 8, 8)), lambda options: options[0], 8, kernel=(3, 3))
+    z = net.pool(net.reshape(y, (1, 16, 4, 8)), "MAX_POOL_2D", (2, 2), (2, 2))
+    net.ends([x], [net.pool(net.reshape(z, (1, 4, 4, 8)), "AVERAGE_POOL_2D", (4, 4), (1, 1))])
+    check(net, tmp_path, "none", 1)
 
 
 @pytest.mark.parametrize("budget", [6_000, 9_000, 20_000])

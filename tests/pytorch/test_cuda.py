@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from lowtide.errors import InputError
-from lowtide.run.live_storages import storages_peak
+from lowtide.run.torch import storages_peak
 from lowtide.torch import Costs, StepOptions, compile_step, cuda_meter, meter, planning
 from lowtide.torch.cuda_meter import CudaPeak, check_device, cuda_peak, cuda_seconds
 from lowtide.torch.generate import executable

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from lowtide.errors import InputError
-from lowtide.run.live_storages import storages_peak
+from lowtide.run.torch import storages_peak
 from lowtide.torch import StepOptions, compile, compile_step, curve
 from lowtide.torch.meter import allocator_peak
 from lowtide.torch.step import Step
@@ -244,6 +244,7 @@ def test_the_best_plan_above_a_budget_comes_with_the_error() -> None:
             net.batch,
             options=StepOptions(measure=False, time=0),
             budget=own.plan.floor_bytes + 1,
+            allow="recompute",
         )
     plan = pickle.loads(pickle.dumps(refused.value)).plan
     assert own.plan.floor_bytes + 1 < plan.peak_bytes <= own.plan.peak_bytes
@@ -340,10 +341,9 @@ def test_a_budget_may_be_a_share_of_eagers_peak() -> None:
     eager = compile_step(model, loss_fn, batch, options=StepOptions(measure=False)).plan.eager_peak_bytes
     step = compile_step(model, loss_fn, batch, options=StepOptions(measure=False), budget="60%")
     assert step.predicted_peak_bytes <= eager * 0.6 == pytest.approx(step.plan.budget_bytes, abs=1)
+    options, budget = StepOptions(measure=False, time=0.1), step.plan.floor_bytes + 1
     with pytest.raises(InputError, match=r"the best takes .* \(none is below "):
-        compile_step(
-            model, loss_fn, batch, options=StepOptions(measure=False, time=0.1), budget=step.plan.floor_bytes + 1
-        )
+        compile_step(model, loss_fn, batch, options=options, budget=budget, allow="recompute")
     with pytest.raises(InputError, match="is no share of eager's peak; write 60%"):
         compile_step(model, loss_fn, batch, options=StepOptions(measure=False), budget="160%")
     with pytest.raises(InputError, match=r"the saved plan takes .*, and the budget is .*; leave one of them out"):
@@ -355,10 +355,10 @@ def test_parts_are_proposed_for_ops_alone_that_a_region_holds() -> None:
     nn = torch.nn
     head = nn.Linear(8, 64), nn.CrossEntropyLoss(), (torch.randn(16, 8), torch.randint(64, (16,)))
     with pytest.raises(InputError, match=r"alone takes .*; allow='recompute,fission' may cut it"):
-        compile_step(*head, options=StepOptions(measure=False), budget=1)
+        compile_step(*head, options=StepOptions(measure=False), budget=1, allow="recompute")
     norm = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)), lambda y: y.mean(), (torch.randn(8, 3, 16, 16),)
     with pytest.raises(InputError, match="alone takes") as refused:
-        compile_step(*norm, options=StepOptions(measure=False), budget=1)
+        compile_step(*norm, options=StepOptions(measure=False), budget=1, allow="recompute")
     assert "fission" not in str(refused.value)
 
 

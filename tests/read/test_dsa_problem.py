@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 import lowtide
-from lowtide.allocate.csv_buffers import read_problem
-from lowtide.allocate.dsa_buffers import read_pool
+from lowtide.allocate.csv_buffers import read_pool, read_problem
 from lowtide.errors import InputError
 from lowtide.read.dsa_problem import parse_dsa_problem
 from support.command import Captured, run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import lowtide
-from lowtide.report.compared import who_left
+from lowtide.report.comparison import who_left
 from lowtide.report.view import PlanView
 
 

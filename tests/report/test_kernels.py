@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from lowtide.api.kernels import KernelChoice
-from lowtide.report.kernels import kernels_line, kernels_text
+from lowtide.report.figures import kernels_line, kernels_text
 from lowtide.target import BUILT_IN
 from support.plan_builder import make_plan
 from support.random_graphs import random_graph

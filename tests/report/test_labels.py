@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.report.labels import WIDTH, labels
+from lowtide.report.columns import WIDTH, labels
 
 NAMES = st.lists(st.text(st.sampled_from("ab/_1"), max_size=70), max_size=12)
 

@@ -1,6 +1,6 @@
 """Text on a run of a TFLite model, from reports made by hand."""
 
-from lowtide.report.tflite import tflite_run_text
+from lowtide.report.running import tflite_run_text
 from lowtide.run_reports import MeasuredArena, OutputComparison, PackageArena, RuntimeRun, TfliteRunReport
 
 SAME = OutputComparison("y", equal=True, max_abs_difference=0.0, vacuous=False)

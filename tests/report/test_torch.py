@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from lowtide.report.torch import torch_run_rows
+from lowtide.report.running import torch_run_rows
 from lowtide.run_reports import OutputComparison, TorchRunReport
 
 SAME = OutputComparison("output 0", equal=True, max_abs_difference=0.0, vacuous=False)

@@ -17,8 +17,7 @@ from lowtide.cli import main
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Kind
 from lowtide.plan import Plan
-from lowtide.run.loop_replay import replay_loops
-from lowtide.run.tensor_values import kept_by_litert
+from lowtide.run.tensor_values import kept_by_litert, replay_loops
 from lowtide.run_reports import LoopRunReport
 from support.loop_files import SLOW, picker, random_file, sliding, written
 from support.small_nets import group_norm, pyramid

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lowtide.ops.families import access_of
 from lowtide.ops.forms import Contraction, Convolution, Form, Pointwise, Pool, Reshape, Transpose
 from lowtide.ops.index import Window
-from lowtide.run.probe_sizes import cost, shrunk
+from lowtide.run.probe_nodes import cost, shrunk
 
 
 @given(st.builds(Window, st.integers(1, 5), st.integers(1, 3), st.integers(1, 2), st.integers(0, 3)),

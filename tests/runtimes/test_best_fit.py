@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.runtimes.best_fit import FreeChunks
+from lowtide.runtimes.onnxruntime_defaults import FreeChunks
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 9)), max_size=40))

@@ -6,7 +6,7 @@ import pytest
 
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
-from lowtide.schedule.core_model import core_model
+from lowtide.schedule.method import core_model
 from lowtide.target import BUILT_IN
 from support.random_graphs import random_graph, random_order
 

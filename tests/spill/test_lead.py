@@ -12,9 +12,9 @@ import pytest
 import lowtide
 from lowtide.errors import InputError, VerificationError
 from lowtide.spill.core_problem import core_problem
-from lowtide.spill.dma import Dma, timing
 from lowtide.spill.problem import Memory, Semantics, SpillProblem, spill_problem, timeline
 from lowtide.spill.search import Spill
+from lowtide.spill.words import Dma, timing
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
 from lowtide.verify.check.plan import verify_plan

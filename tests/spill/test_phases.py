@@ -9,9 +9,8 @@ from random import Random
 import pytest
 
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.spill.bound import windows
 from lowtide.spill.core_problem import core_problem
-from lowtide.spill.phases import ancestors, longest_chain, phases
+from lowtide.spill.phases import ancestors, longest_chain, phases, windows
 from lowtide.spill.problem import Memory, SpillProblem, spill_problem
 from lowtide.spill.search import Spill
 from lowtide.stop import Limits

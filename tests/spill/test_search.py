@@ -11,12 +11,10 @@ from lowtide import _core
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.spill import repair as repair_module
 from lowtide.spill.answer import NoRoomError
-from lowtide.spill.bound import live_too_much, window_bound, windows
 from lowtide.spill.core_problem import core_problem
-from lowtide.spill.orders import least_peak
-from lowtide.spill.place import place
-from lowtide.spill.problem import Gap, Memory, Semantics, SpillProblem, spill_problem, timeline
-from lowtide.spill.repair import repair
+from lowtide.spill.phases import live_too_much, window_bound, windows
+from lowtide.spill.problem import Gap, Memory, Semantics, SpillProblem, least_peak, spill_problem, timeline
+from lowtide.spill.repair import place, repair
 from lowtide.spill.search import Spill, order_with_gaps
 from lowtide.spill.traffic import intervals_of, traffic_of
 from lowtide.stop import Limits

@@ -194,6 +194,39 @@ def wide_net(window: int = 1) -> Net:
     return net
 
 
+def layers_net() -> Net:
+    """Convolutions with channels that no vector divides, paddings, steps, an ADD, and extreme weights and scales."""
+    net = Net(5)
+    x = net.tensor((1, 9, 7, 3), scale=0.05, zero=9)
+
+    def layer(x: int, channels: int, *, edge: bool = False, **window: Any) -> int:
+        y = convolution(net, x, lambda options: options[0 if edge else 1], channels, **window)
+        return _at_the_edge(net, y) if edge else y
+
+    y = layer(x, 37, kernel=(3, 3), padding=SAME)
+    y = net.add(y, layer(y, 1, depthwise=True, kernel=(3, 3), padding=SAME))
+    y = layer(y, 1, depthwise=True, kernel=(3, 2), dilation=(2, 1), padding=SAME)
+    y = layer(y, 21, kernel=(1, 1), edge=True)
+    y = layer(y, 1, depthwise=True, kernel=(3, 3), stride=(2, 2), padding=SAME, edge=True)
+    net.ends([x], [layer(y, 2, depthwise=True, kernel=(2, 2), padding=SAME)])
+    return net
+
+
+def _at_the_edge(net: Net, y: int) -> int:
+    """Give the convolution that makes a tensor some weights of -128, large biases, and factors above 1."""
+    _, w, b = net.graph.operators[-1].inputs
+    weights = net.model.buffers[net.graph.tensors[w].buffer].data
+    weights = np.array(weights)
+    weights[::5] = 128
+    net.model.buffers[net.graph.tensors[w].buffer].data = weights
+    scales = net.graph.tensors[w].quantization.scale
+    scales[::3] = [30.0] * len(scales[::3])
+    bias = net.rng.integers(-(1 << 26), 1 << 26, len(scales)).astype(np.int32)
+    bias[::2] //= 1 << 18
+    net.model.buffers[net.graph.tensors[b].buffer].data = np.frombuffer(bias.tobytes(), np.uint8)
+    return y
+
+
 def emit_net(pick: Pick, seed: int = 0, ops: int = 8) -> Net:
     """A random network with a convolution first; what nobody reads is an output no more."""
     net = Net(seed)

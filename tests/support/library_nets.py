@@ -54,7 +54,9 @@ def library_archive() -> Path:
 def compiled_with(folder: Path, flags: Sequence[str], *, library: bool) -> Path:
     """The host program of a project, whose own warnings are errors."""
     program = folder / "host"
-    kernels = [str(library_archive())] if library else [str(PLAIN / "plain.c"), str(plain_softmax())]
+    kernels = (
+        [str(library_archive())] if library else [str(PLAIN / "plain.c"), str(PLAIN / "wide.c"), str(plain_softmax())]
+    )
     headers = f"{SOURCES}/Include" if library else str(PLAIN)
     more = LIBRARY if library else ("-Wno-unused-function",)
     words = [compiler() or "cc", *FLAGS, *flags, *more, "-isystem", headers]

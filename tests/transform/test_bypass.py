@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.transform.bypass import without_padding
+from lowtide.transform.merge import without_padding
 from support.random_graphs import random_graph
 
 

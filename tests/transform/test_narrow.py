@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.transform.narrow import eight_bits
+from lowtide.transform.merge import eight_bits
 
 
 def test_sizes_are_a_quarter_rounded_up() -> None:

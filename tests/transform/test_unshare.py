@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.transform.unshare import one_parameter_each
+from lowtide.transform.merge import one_parameter_each
 from support.random_graphs import random_graph
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from lowtide.write.mapped_weights import LEAST_BYTES, move_weights
+from lowtide.write.lean import LEAST_BYTES, move_weights
 from support.onnx_builder import constant, model, node, saved, value
 
 

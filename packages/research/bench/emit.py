@@ -27,8 +27,11 @@ from typing import Any
 import numpy as np
 
 import lowtide
-from lowtide.api.emitting import check_emit
-from lowtide.errors import InputError
+from lowtide.api.emitting import check_emit, project_of
+from lowtide.emit.project import Project
+from lowtide.emit.qemu.boards import BOARDS
+from lowtide.emit.qemu.vectors import Vectors, run_on
+from lowtide.errors import InputError, VerificationError
 from lowtide.plan import Plan
 from lowtide.run.tflite_process import quiet, tflm_interpreter
 from lowtide_research.bench.pages import about, document, say, script, table, write
@@ -46,7 +49,6 @@ BUILDS = {
     "-O2": ("-O2",),
     "sanitized": ("-O2", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
 }
-BOARD = Path(__file__).parents[1] / "examples/emit/mps2"
 ARM = ("arm-none-eabi-gcc", "-mcpu=cortex-m4", "-mthumb", "-std=c99")
 ON_BOARD = 2
 """Inputs that run on the emulated board where all of them would take too long."""
@@ -211,24 +213,19 @@ def stack_bytes(folder: Path) -> int:
     return max(map(deepest, own))
 
 
-def emulated(folder: Path, inputs: int, few: int) -> str:
+def emulated(project: Project, folder: Path, inputs: int, few: int) -> str:
     """What an emulated board makes of the first `few` vectors."""
-    if shutil.which(ARM[0]) is None or shutil.which("qemu-system-arm") is None:
-        return "-"
-    cut(folder, folder / "board", few, inputs)
-    sources = [folder / name for name in ("model.c", "model_weights.c", "main.c")]
-    link = [BOARD / "start.c", "-T", BOARD / "board.ld", "--specs=rdimon.specs", "-nostartfiles", "-o", "model.elf"]
-    words = [*ARM, "-O2", "-DMODEL_GUARD=64", f"-I{folder}", *sources, *link]
-    subprocess.run(words, cwd=folder / "board", check=True, capture_output=True)
-    words = ["qemu-system-arm", "-M", "mps2-an386", "-nographic", "-semihosting", "-kernel", "model.elf"]
+    board = BOARDS["m4"]
     try:
-        done = subprocess.run(
-            words, cwd=folder / "board", capture_output=True, text=True, check=False, timeout=900,
-            stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return "no answer"
-    return "equal" if done.returncode == 0 and "0 wrong" in done.stdout else (done.stdout + done.stderr)[:200]
+        board.check(library=False)
+        cut(folder, folder / "board", few, inputs)
+        given, wanted = ((folder / "board" / name).read_bytes() for name in ("in.bin", "want.bin"))
+        run = run_on(board, project, "model", Vectors(given, wanted, "TFLM", few), folder)
+    except InputError:
+        return "-"
+    except VerificationError as error:
+        return str(error)[:200]
+    return "equal" if run.wrong == 0 else f"{run.wrong} wrong, {run.first}"
 
 
 def row_of(
@@ -251,6 +248,7 @@ def row_of(
         return None
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
+        project = project_of(plan, model)
         sizes = lowtide.emit_c(plan, model, folder)
         cut(vectors, folder, inputs, inputs)
         few = min(FEW, inputs) if way == TWO else inputs
@@ -273,7 +271,7 @@ def row_of(
             "sizes": code_bytes(folder),
             "memories": [m.size_bytes for m in plan.memories or ()] or None,
             "on_board": on_board,
-            "emulated": emulated(folder, inputs, on_board),
+            "emulated": emulated(project, folder, inputs, on_board),
         }
 
 

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any
 
 from lowtide.errors import InputError
-from lowtide.run.live_storages import storages_peak
+from lowtide.run.torch import storages_peak
 from lowtide.torch import Costs, Step, StepOptions, compile_step
 from lowtide.torch.meter import allocator_peak
 from lowtide_research.bench.pages import about, document, script, table, write
@@ -46,6 +46,7 @@ class Run:
             net.batch,
             optimizer=self.optimizer,
             budget=budget,
+            allow="recompute",
             options=StepOptions(costs=costs, time=0 if budget is None else self.search_seconds),
         )
 

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any
 
 from lowtide.errors import InputError
-from lowtide.run.live_storages import storages_peak
+from lowtide.run.torch import storages_peak
 from lowtide.torch import Costs, Step, StepOptions, compile_step, curve
 from lowtide.torch.meter import allocator_peak
 from lowtide.torch.work import by_operations

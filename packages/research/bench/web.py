@@ -37,7 +37,7 @@ from lowtide.report.first_screen import size_text
 from lowtide.run.onnx import draw
 from lowtide.run_reports import rounding
 from lowtide.sizes import Dims
-from lowtide.write.mapped_weights import move_weights
+from lowtide.write.lean import move_weights
 from lowtide_research.bench.machine import machine
 
 _SCRIPT = Path(__file__).with_suffix(".mjs")
@@ -56,13 +56,8 @@ class Opened:
 
 
 def heap(packages: Path, opened: Opened, feeds: Mapping[str, Any], folder: Path, runs: int = 2) -> dict[str, Any]:
-    """What a fresh process of Node.js shows: bytes of the heap (`web.mjs`), and the outputs as arrays.
-
-    Raises
-    ------
-    RuntimeError
-        onnxruntime-web does not open or run it.
-    """
+    """What a fresh process of Node.js shows: bytes of the heap (`web.mjs`), and the outputs as arrays. Raises
+    `RuntimeError`: onnxruntime-web does not open or run it."""
     own = Path(tempfile.mkdtemp(dir=folder))
     given = []
     for k, (name, array) in enumerate(feeds.items()):

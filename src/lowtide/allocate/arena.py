@@ -196,11 +196,9 @@ def allocate_best(
     engines: Sequence[Engine] = ENGINES,
     best: Packing | None = None,
 ) -> Packing:
-    """Ask the engines in turn, keep the lowest packing and the highest bound, and stop when they meet.
-
-    `best` is what is known of the problem already. What has more than `MOST_FOR_WHEEL` buffers is rather hundreds of
-    cells than one summit: there, the sweep is asked before the peak is stacked.
-    """
+    """Ask the engines in turn, keep the lowest packing and the highest bound, and stop when they meet. `best` is
+    what is known of the problem already. What has more than `MOST_FOR_WHEEL` buffers is rather hundreds of cells
+    than one summit: there, the sweep is asked before the peak is stacked."""
     if len(problem.buffers) > MOST_FOR_WHEEL:
         engines = sorted(engines, key=lambda engine: isinstance(engine, PeakFirst))
     for engine in engines:
@@ -229,13 +227,9 @@ def allocate_buffers(
     limits: Limits | None = None,
     engines: Sequence[Engine] = THOROUGH,
 ) -> BufferAllocation:
-    """Place plain buffers, with names of their own, as low as can be.
-
-    With a capacity the question is whether they fit: the search ends with the first placement that does, or with the
-    proof that there is none.
-
-    Raises `InputError`: two buffers have one name, or fixed offsets at which they overlap or are not aligned.
-    """
+    """Place plain buffers, with names of their own, as low as can be. With a capacity the question is whether they
+    fit: the search ends with the first placement that does, or with the proof that there is none. Raises
+    `InputError`: two buffers have one name, or fixed offsets at which they overlap or are not aligned."""
     names: set[str] = set()
     for b in problem.buffers:
         if b.name in names:
@@ -264,10 +258,8 @@ def allocate_buffers(
 def _needed(
     model: MemoryModel, order: Sequence[int], arena: ArenaBuffers, alignment: int, lifetimes: Profile
 ) -> tuple[Overwrite, ...]:
-    """Overwrites without which the peak would rise, in exact bytes or in aligned ones.
-
-    An overwrite lowers the footprint of its own step only, so each is judged alone.
-    """
+    """Overwrites without which the peak would rise, in exact bytes or in aligned ones. An overwrite lowers the
+    footprint of its own step only, so each is judged alone."""
     step_of = {i: step for step, i in enumerate(order)}
     needed: set[Overwrite] = set()
     for unit in {1, alignment}:

@@ -162,11 +162,9 @@ def load_sections(buffers: Iterable[Buffer]) -> tuple[list[int], list[int]]:
 
 
 def load_bound(problem: Problem) -> int:
-    """Bytes that no placement beats: the most live at once, or the end of the largest or a fixed buffer.
-
-    What pairs may share counts once; a buffer kept apart from all that is live counts with it. Rounded up to the
-    alignment if it is the same for all and every size is a multiple of it, for so is then every height.
-    """
+    """Bytes that no placement beats: the most live at once, or the end of the largest or a fixed buffer. What pairs
+    may share counts once; a buffer kept apart from all that is live counts with it. Rounded up to the alignment if
+    it is the same for all and every size is a multiple of it, for so is then every height."""
     return problem.core.load_bound()
 
 
@@ -281,9 +279,7 @@ class _StorageBuffers:
 
     def _rectangles(self, buffer: int, storage: int, low: int, exact: bool) -> Iterator[Rectangle]:
         """The rectangles of a storage `low` bytes above its buffer's offset, and of what is written over it in turn.
-
-        Sizes are rounded up to the alignment, unless `exact`.
-        """
+        Sizes are rounded up to the alignment, unless `exact`."""
         size = self.model.storages[storage].size
         rectangle = Rectangle(
             max(self.first[storage], 0), self.end[storage], low, size if exact else self._rounded(low, size)

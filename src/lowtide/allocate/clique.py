@@ -61,11 +61,8 @@ class Cliques:
 
 
 def clique_bound(problem: Problem, nodes: int = NODES) -> int:
-    """Bytes that buffers which never share one take together: the most that is found.
-
-    Offsets are multiples of the alignments' greatest common divisor, so each buffer but the topmost takes its size
-    rounded up to that.
-    """
+    """Bytes that buffers which never share one take together: the most that is found. Offsets are multiples of the
+    alignments' greatest common divisor, so each buffer but the topmost takes its size rounded up to that."""
     buffers = problem.buffers
     unit = gcd(*(b.alignment for b in buffers)) if buffers else 1
     weights = [round_up(b.size, unit) if b.rectangles else 0 for b in buffers]

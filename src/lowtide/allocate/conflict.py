@@ -23,7 +23,11 @@ from dataclasses import dataclass, replace
 
 from lowtide.allocate.arena import ENGINES, Engine, allocate_best
 from lowtide.allocate.banks.memories import part_of
-from lowtide.allocate.buffers import Problem, block
+from lowtide.allocate.buffers import ArenaBuffers, Problem, block
+from lowtide.allocate.order_and_arena import Layout
+from lowtide.allocate.placed import buffers_of
+from lowtide.analyse.storage import MemoryModel
+from lowtide.plan import PlanConflict
 from lowtide.stop import Limits
 
 MOST_STEPS = 64  # steps, those of the highest load, at which it is tried to divide what is live among memories
@@ -48,12 +52,9 @@ def find_conflict(
     problem: Problem, capacity: int, limits: Limits | None = None, engines: Sequence[Engine] = ENGINES
 ) -> Conflict | None:
     """A smallest set that is too much at one step, or an irreducible one that is proved not to fit; None if neither.
-
-    None too where several rectangles of a buffer are there at one step.
-
-    `problem`: buffers; those of a pair count for what they cannot share. `capacity`: bytes there are. `limits`,
-    `engines`: for the placements and proofs of the second case, which is left out without engines.
-    """
+    None too where several rectangles of a buffer are there at one step. `problem`: buffers; those of a pair count
+    for what they cannot share. `capacity`: bytes there are. `limits`, `engines`: for the placements and proofs of
+    the second case, which is left out without engines."""
     if any(b.at_once for b in problem.buffers):
         return None
     at_one_step = _at_one_step(problem, capacity)
@@ -72,11 +73,9 @@ def find_conflict(
 
 def find_indivisible(problem: Problem, capacities: Sequence[int]) -> Conflict | None:
     """Buffers live at one step that cannot be divided among memories of these capacities, and none can be left out.
-
     Any buffer may lie in any memory here: a set that cannot be divided so cannot be divided in fewer ways either.
-    `capacity_bytes` of the answer is what all memories have together. None if there is no such set, it is too large to
-    be sure of (`MOST_DIVISIONS`), or buffers of a pair may share bytes.
-    """
+    `capacity_bytes` of the answer is what all memories have together. None if there is no such set, it is too large
+    to be sure of (`MOST_DIVISIONS`), or buffers of a pair may share bytes."""
     from lowtide.allocate.banks.assignment import least_cost
     from lowtide.allocate.banks.bank import Demand, Loads
 
@@ -167,3 +166,51 @@ def _filtered(
         elif answer is None:
             minimal = False
     return Conflict(tuple(members), None, capacity, need, minimal)
+
+
+SECONDS = 5.0
+"""Most time for a conflict where every step's load fits: such a set takes a proof for each buffer left out."""
+
+
+def arena_conflict(model: MemoryModel, layout: Layout, room: int, limits: Limits) -> PlanConflict | None:
+    """Tensors of a layout that cannot share `room` bytes; None if no such set is found."""
+    if layout.allocation.lower_bound_bytes <= room:
+        return None  # nothing is proved of this order, so that no set is either
+    buffers = buffers_of(layout, model)
+    limits = replace(limits, seconds=min(SECONDS, limits.left_seconds), started=limits.now())
+    return _as_in_plans(find_conflict(buffers.problem, max(room, 0), limits), buffers, model, layout, room)
+
+
+def banks_conflict(model: MemoryModel, layout: Layout, capacities: Sequence[int]) -> PlanConflict | None:
+    """Tensors of a layout that cannot be divided among memories of these sizes; None if no such set is found."""
+    buffers, room = buffers_of(layout, model), sum(capacities)
+    conflict = find_conflict(buffers.problem, room, engines=()) or find_indivisible(buffers.problem, capacities)
+    return _as_in_plans(conflict, buffers, model, layout, room)
+
+
+def _as_in_plans(
+    conflict: Conflict | None, buffers: ArenaBuffers, model: MemoryModel, layout: Layout, room: int
+) -> PlanConflict | None:
+    """The set as a plan names it: a tensor for each storage, and ops for workspaces."""
+    if conflict is None:
+        return None
+    members = set(conflict.members)
+    first, last = layout.profile.first, layout.profile.last
+    held: dict[int, list[int]] = {b: [] for b in members}
+    for s, (b, _) in buffers.place_of.items():
+        if b in members and (conflict.step is None or first[s] <= conflict.step <= last[s]):
+            held[b].append(s)
+    largest = [max(row, key=lambda s: (model.storages[s].size, -s)) for row in held.values() if row]
+    workspaces = sorted(op for op, b in buffers.workspace_of.items() if b in members)
+    sizes = [model.storages[s].size for s in largest] + [model.workspace[model.graph.index_of[op]] for op in workspaces]
+    aligned = sum(-(-size // model.alignment) * model.alignment for size in sizes)
+    if conflict.needed_bytes <= room and aligned != conflict.needed_bytes:
+        return None  # a part of a storage is less than all of it, which the checker divides
+    return PlanConflict(
+        tensors=sorted(model.storages[s].tensors[0] for s in largest),
+        workspaces=workspaces,
+        step=conflict.step,
+        available_bytes=max(room, 0),
+        needed_bytes=conflict.needed_bytes,
+        minimal=conflict.minimal,
+    )

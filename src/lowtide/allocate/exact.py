@@ -253,10 +253,8 @@ class ExactFit:
         return self.improve(problem, limits, Portfolio().pack(problem, limits))
 
     def improve(self, problem: Problem, limits: Limits, best: Packing) -> Packing:
-        """Pack lower, or prove more; what is known is returned if neither is found within the limits.
-
-        With `Limits.enough_bytes` it ends at a height of no more, or at the proof that there is none.
-        """
+        """Pack lower, or prove more; what is known is returned if neither is found within the limits. With
+        `Limits.enough_bytes` it ends at a height of no more, or at the proof that there is none."""
         search = _PlacementSearch(self, problem, limits, best)
         interrupted = False
         try:

@@ -59,11 +59,9 @@ def place(model: MemoryModel, order: tuple[int, ...], limits: Limits, engines: S
 
 def best_layout(model: MemoryModel, order: tuple[int, ...], limits: Limits) -> Layout:
     """Among orders of no higher peak, the one of the smallest arena, and among those the one with fewest ops moved.
-
-    An order whose arena is the peak of the rounded sizes cannot be beaten, so the search for a smaller one ends there.
-    So it does where an arena is small enough for `Limits.enough_bytes`. Orders are counted, and the exact engine's work
-    is, so that the search ends by itself; the time limit ends it earlier.
-    """
+    An order whose arena is the peak of the rounded sizes cannot be beaten, so the search for a smaller one ends
+    there. So it does where an arena is small enough for `Limits.enough_bytes`. Orders are counted, and the exact
+    engine's work is, so that the search ends by itself; the time limit ends it earlier."""
     if not order:
         return place(model, order, limits)
     search = _LayoutSearch(model, profile(model, order).peak, limits)
@@ -114,10 +112,8 @@ class _LayoutSearch:
                 break
 
     def by_annealing(self, order: tuple[int, ...]) -> None:
-        """Annealed orders by the exact engine: it gets more work as the orders get more.
-
-        They are walks from the order itself and from the best one so far, in turn.
-        """
+        """Annealed orders by the exact engine: it gets more work as the orders get more. They are walks from the
+        order itself and from the best one so far, in turn."""
         if self.done or self.best is None:
             return
         starts = tuple(dict.fromkeys((order, self.best.order)))

@@ -47,10 +47,8 @@ Table = npt.NDArray[np.int64]
 
 
 def search(part: Part, grid: Grid, start: Sequence[int], limits: Limits) -> tuple[int, list[int]] | None:
-    """Least cost and a place in units for each buffer; None if it is too large, or not done in time.
-
-    `start` is a placement in bytes: each doll begins with what it pays.
-    """
+    """Least cost and a place in units for each buffer; None if it is too large, or not done in time. `start` is a
+    placement in bytes: each doll begins with what it pays."""
     found = _groups(part, grid)
     if len(found) > MOST_GROUPS or part.total >= NEVER or not all(ways for _, ways in found):
         return None

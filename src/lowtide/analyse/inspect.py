@@ -138,11 +138,9 @@ class Inspection:
 
 
 def detail(model: MemoryModel, order: Sequence[int], steps: Profile, step: int) -> StepDetail:
-    """Who is live at a step of an order (positions in own order), and what each is worth.
-
-    A tensor that shrinks is counted less wherever it is live; what an op saves by writing over it, or by writing it
-    over another, is then no more than what is left of it.
-    """
+    """Who is live at a step of an order (positions in own order), and what each is worth. A tensor that shrinks is
+    counted less wherever it is live; what an op saves by writing over it, or by writing it over another, is then no
+    more than what is left of it."""
     op_at = order[step]
     written = next((o for o in steps.in_place if o.op == op_at), None)
     output_storage = None if written is None else model.storage_of[written.output]

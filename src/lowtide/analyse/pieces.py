@@ -31,13 +31,10 @@ class Stretch(NamedTuple):
 
 
 def stretches_of(graph: Graph, target: Target, at: Mapping[int, int]) -> tuple[Stretch, ...]:
-    """The stretches of a storage if each of them is there by itself, else none.
-
-    They are not if there is a single one, if an alias among the tensors lacks the flag of a slice, if two would go by
-    one tensor, or if an op may write over what is in several: a storage is only written over in full.
-
-    `at`: the tensors of the storage, each with its bytes from the start.
-    """
+    """The stretches of a storage if each of them is there by itself, else none. They are not if there is a single
+    one, if an alias among the tensors lacks the flag of a slice, if two would go by one tensor, or if an op may
+    write over what is in several: a storage is only written over in full. `at`: the tensors of the storage, each
+    with its bytes from the start."""
     size = {t: graph.tensor_by_id[t].size for t in at}
     if len(set(size.values())) == 1:
         return ()

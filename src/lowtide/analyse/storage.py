@@ -147,11 +147,9 @@ class _Storages:
 
 
 def body_bytes(graph: Graph, op: Op, target: Target) -> int:
-    """Bytes that the bodies of an op need while it runs: the peak of the worst one in own order.
-
-    A body is measured under the target's own rules (see `Target.inside`). What it makes for the op counts in addition
-    to the op's outputs, except in ATen graphs, where the op hands on the very tensors that the body made.
-    """
+    """Bytes that the bodies of an op need while it runs: the peak of the worst one in own order. A body is measured
+    under the target's own rules (see `Target.inside`). What it makes for the op counts in addition to the op's
+    outputs, except in ATen graphs, where the op hands on the very tensors that the body made."""
     if not op.bodies:
         return 0
     inside = target.inside
@@ -168,10 +166,8 @@ def body_bytes(graph: Graph, op: Op, target: Target) -> int:
 
 
 def rounded_up(model: MemoryModel) -> MemoryModel:
-    """The model with every size rounded up to its alignment; itself if all of them are multiples already.
-
-    Storages of a group stay as they are, as they are contiguous.
-    """
+    """The model with every size rounded up to its alignment; itself if all of them are multiples already. Storages
+    of a group stay as they are, as they are contiguous."""
     unit = model.alignment
     exact = {s for group in model.groups for s, _ in group}
     sizes = tuple(s.size if k in exact else round_up(s.size, unit) for k, s in enumerate(model.storages))
@@ -207,10 +203,8 @@ def _candidates(model: MemoryModel, position: int, inputs: Iterable[int]) -> Ite
 
 
 def _in_place(model: MemoryModel, position: int, grouped: Collection[int]) -> Iterator[Overwrite]:
-    """Overwrites that begin exactly at the input.
-
-    A stretch may be overwritten if the op reads nothing else in it; nothing is written into a stretch in place.
-    """
+    """Overwrites that begin exactly at the input. A stretch may be overwritten if the op reads nothing else in it;
+    nothing is written into a stretch in place."""
     graph, storage_of, displacement = model.graph, model.storage_of, model.displacement
     op = graph.ops[position]
     for read, s in _candidates(model, position, model.target.in_place_inputs(graph, op)):
@@ -227,10 +221,8 @@ def _in_place(model: MemoryModel, position: int, grouped: Collection[int]) -> It
 
 def _overlaps(model: MemoryModel, position: int, grouped: Collection[int]) -> list[Overwrite]:
     """Inputs that the output may overlap in part: both fill their storages, and the op begins that of the output.
-
     The output at its lowest ends `distance` bytes less above the input's start than it is long; so much is saved, or
-    all of the input.
-    """
+    all of the input."""
     graph, storage_of = model.graph, model.storage_of
     op = graph.ops[position]
     allowed = dict(model.target.overlap_inputs(graph, op))
@@ -259,10 +251,8 @@ def _begins_at(graph: Graph, storage: Storage, position: int) -> bool:
 
 
 def _reads_only_later(graph: Graph, storage: Storage, user: int, first: int) -> bool:
-    """Whether the op at `user` touches `storage` only through tensors derived from the one made at `first`.
-
-    Own aliases made elsewhere could begin the storage earlier in another order, so they rule overwriting out.
-    """
+    """Whether the op at `user` touches `storage` only through tensors derived from the one made at `first`. Own
+    aliases made elsewhere could begin the storage earlier in another order, so they rule overwriting out."""
     op = graph.ops[user]
     inside = set(storage.tensors)
     if not any(t in inside for t in op.outputs):

@@ -113,10 +113,8 @@ class Answer:
         return self.problem.graph if self.rewritten is None else self.rewritten
 
     def under(self, allow: Sequence[str], *, interrupted: bool = False) -> Answer:
-        """The answer of a call that may change the graph as `allow` says, and whether Ctrl-C ended its search.
-
-        What is proved of budgets is about orders of one graph, so that none is impossible.
-        """
+        """The answer of a call that may change the graph as `allow` says, and whether Ctrl-C ended its search. What
+        is proved of budgets is about orders of one graph, so that none is impossible."""
         keys: PlanKeys = {**self.keys, "allow": list(allow)}
         if keys["status"] == "impossible":
             keys["status"] = "over_budget"

@@ -11,7 +11,7 @@ from lowtide.api.fitting import check
 from lowtide.api.planning import plan
 from lowtide.errors import InputError
 from lowtide.plan import Plan
-from lowtide.report.summary import ModelChange
+from lowtide.report.ci import ModelChange
 from lowtide.stop import Progress
 
 

@@ -114,13 +114,10 @@ def verify(
 
 
 def verify_file(graph: Graph, target: Target) -> Report:
-    """Check the offline plan that a .tflite file holds, with code of the checker alone.
-
-    A file that lowtide wrote says for whose kernels its plan holds, and is judged by that unless `target` names some.
-
-    Raises `InputError`: no .tflite file, or one without an offline plan. Raises `VerificationError`: ``offline_plan``,
-    ``alignment`` or ``overlap``: what TFLM would not notice, and compute wrong results with.
-    """
+    """Check the offline plan that a .tflite file holds, with code of the checker alone. A file that lowtide wrote
+    says for whose kernels its plan holds, and is judged by that unless `target` names some. Raises `InputError`: no
+    .tflite file, or one without an offline plan. Raises `VerificationError`: ``offline_plan``, ``alignment`` or
+    ``overlap``: what TFLM would not notice, and compute wrong results with."""
     from lowtide.read.tflite.model import TfliteFile
     from lowtide.runtimes.registry import runtime_of
     from lowtide.verify.check.offline import check_offline_plan

@@ -7,8 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lowtide.cost.file import CostFile, operations, read_cost, stand_in
-from lowtide.cost.trials import expected, predicted_within
+from lowtide.cost.file import CostFile, expected, operations, predicted_within, read_cost, stand_in
 from lowtide.errors import InputError
 from lowtide.rewrites import PlanCost
 from lowtide.sizes import parse_overhead

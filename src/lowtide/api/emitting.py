@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from lowtide.api.exports import planned_graph
 from lowtide.api.models import files_read, load
 from lowtide.arguments import typed
+from lowtide.emit.layouts.layout import LAYOUTS, check_layout, laid_out
 from lowtide.errors import InputError
 from lowtide.files import read_all
 from lowtide.graph import Graph
-from lowtide.outputs import Outputs, output_folder
+from lowtide.outputs import Outputs, output_folders
 from lowtide.plan import Plan
 from lowtide.sizes import NO_DIMS, Dims, Size, parse_size
 
@@ -43,6 +44,7 @@ def emit_c(
     kernels: str = "c",
     simd: str = "any",
     budget: Size | None = None,
+    layout: str = "cmake",
 ) -> CodeSizes:
     """Write C99 that runs a plan of a .tflite file: `model.c` and `.h`, the weights, a host program, CMake.
 
@@ -62,6 +64,9 @@ def emit_c(
     simd, budget
         With ``cmsis-nn``: what the library will be compiled for (``any``, ``none``, ``dsp``, ``mve``), and bytes that
         the arena may have (None: the least arena that costs little time).
+    layout
+        Which files there are, and where: ``cmake``, ``arduino`` (a library), ``zephyr`` (a module) or ``espidf`` (a
+        component).
 
     Returns
     -------
@@ -82,7 +87,8 @@ def emit_c(
 
     if kernels not in KERNELS or simd not in SIMD:
         raise InputError(f"kernels are {', '.join(KERNELS)}, and simd is {', '.join(SIMD)}; not {kernels!r}, {simd!r}")
-    check_own(folder, name)
+    check_layout(layout, library=kernels != "c")
+    check_own(folder, name, layout)
     graph = planned_graph(plan, model)
     verify_plan(graph, plan, Rules.of_plan(plan).resolve(graph.source), replay_bytes=False)
     if kernels == "c":
@@ -90,9 +96,10 @@ def emit_c(
     else:
         most = None if budget is None else parse_size(budget, "budget")
         code, _ = library_project_of(graph, simd=simd, budget=most, order=plan.order, name=name)
-    with output_folder(folder), Outputs(files_read(model)) as outputs:
-        for file, text in code.files.items():
-            outputs.write(Path(folder) / file, text.encode())
+    texts = {Path(folder) / file: text for file, text in laid_out(code, layout, name).items()}
+    with output_folders(folder, texts), Outputs(files_read(model)) as outputs:
+        for path, text in texts.items():
+            outputs.write(path, text.encode())
     return code.sizes
 
 
@@ -115,21 +122,10 @@ def library_project_of(
 ) -> tuple[Project, Chosen]:
     """The texts of a project that calls CMSIS-NN, and the segments and rows that were chosen.
 
-    Parameters
-    ----------
-    simd
-        What CMSIS-NN will be compiled for, ``none``, ``dsp`` or ``mve``; ``any``: there is scratch for each of them.
-    budget
-        Bytes that the arena may have; None: the least arena that costs little time.
-    name
-        As of `emit_c`.
-    order
-        Ops in turn, by id; None: the best order of untiled ops.
-
-    Raises
-    ------
-    InputError
-        The model has an operator or a type that no kernel takes, or is of no .tflite file with one subgraph.
+    `simd`: what CMSIS-NN will be compiled for, ``none``, ``dsp`` or ``mve``; ``any``: there is scratch for each of
+    them. `budget`: bytes that the arena may have; None: the least arena that costs little time. `name`: as of `emit_c`.
+    `order`: ops in turn, by id; None: the best order of untiled ops. Raises `InputError`: the model has an operator or
+    a type that no kernel takes, or is of no .tflite file with one subgraph.
     """
     from lowtide.api.planning import plan
     from lowtide.emit.cmsis_nn.project import library_project
@@ -150,30 +146,17 @@ def check_emit(model: str | Path, dims: Dims = NO_DIMS) -> None:
     check(graph, _bytes_of(graph))
 
 
-def files_in(folder: str | Path, name: str = "model") -> list[Path]:
-    """Files of a project.
-
-    Raises
-    ------
-    InputError
-        The name is none that C has.
-    """
-    from lowtide.emit.project import files_of
-
+def files_in(folder: str | Path, name: str = "model", layout: str = "cmake") -> list[Path]:
+    """Files of a project in a layout. Raises `InputError`: the name is none that C has."""
     if not _NAME.fullmatch(name):
         raise InputError(f"{name!r} is no name in C; use letters, digits and underscores, a letter first")
-    return [Path(folder) / file for file in files_of(name)]
+    return [Path(folder) / file for file in LAYOUTS[layout].paths(name)]
 
 
-def check_own(folder: str | Path, name: str = "model") -> None:
-    """See that no file of another's would be replaced.
-
-    Raises
-    ------
-    InputError
-        `folder` has a file of one of the project's names that does not begin as those that lowtide makes do.
-    """
-    for path in files_in(folder, name):
+def check_own(folder: str | Path, name: str = "model", layout: str = "cmake") -> None:
+    """See that no file of another's would be replaced. Raises `InputError`: `folder` has a file of one of the
+    project's names that does not begin as those that lowtide makes do."""
+    for path in files_in(folder, name, layout):
         try:
             if not path.is_file():
                 continue

@@ -163,12 +163,10 @@ def write_placement(
     source: str | Path | None = None,
     capacity: int | None = None,
 ) -> None:
-    """Write placed buffers: as a CSV with offsets to `out`, and as `exports` asks; together or not at all.
-
-    `name`: what the header's macros and the table begin with. `source`: the file that the buffers came from; no output
-    may be it. `capacity`: bytes there are, if known. Raises `InputError`: an output is the input or cannot be written,
-    or a CSV cannot hold a buffer's name.
-    """
+    """Write placed buffers: as a CSV with offsets to `out`, and as `exports` asks; together or not at all. `name`:
+    what the header's macros and the table begin with. `source`: the file that the buffers came from; no output may
+    be it. `capacity`: bytes there are, if known. Raises `InputError`: an output is the input or cannot be written,
+    or a CSV cannot hold a buffer's name."""
     from lowtide.outputs import Outputs
     from lowtide.write.arena_map import map_of_buffers
 

@@ -9,7 +9,7 @@ from typing import Any
 from lowtide.api.models import load
 from lowtide.errors import InputError
 from lowtide.graph import Graph
-from lowtide.report.kernels import KernelChoice
+from lowtide.report.figures import KernelChoice
 from lowtide.runtimes.registry import runtime_of
 from lowtide.sizes import NO_DIMS
 from lowtide.target import Target, resolve
@@ -22,12 +22,10 @@ _SHOWN += ("persistent", "double_buffered", "fixed")
 def kernel_choices(
     model: Graph | str | Path, target: str | Target = "auto", **settings: Any
 ) -> Mapping[str, KernelChoice]:
-    """Plan a .tflite model for any kernels, the reference ones, CMSIS-NN's and ESP-NN's.
-
-    `model`: a .tflite file, or a graph read from one. `target`: TFLM's; its other fields stay as they are. `settings`:
-    those of `lowtide.research.plan`, but for the reserve and memories apart. Raises `InputError`: the target is not
-    TFLM's; and as `lowtide.research.plan`.
-    """
+    """Plan a .tflite model for any kernels, the reference ones, CMSIS-NN's and ESP-NN's. `model`: a .tflite file, or
+    a graph read from one. `target`: TFLM's; its other fields stay as they are. `settings`: those of
+    `lowtide.research.plan`, but for the reserve and memories apart. Raises `InputError`: the target is not TFLM's;
+    and as `lowtide.research.plan`."""
     from lowtide.api.planning import plan
 
     graph = load(model, settings.pop("dims", NO_DIMS))
@@ -50,11 +48,9 @@ def kernel_choices(
 
 
 def choices_to_show(model: Graph | str | Path, settings: Mapping[str, Any]) -> Mapping[str, KernelChoice] | None:
-    """The choices for a screen, under the settings of a `plan`, `inspect` or `check` that leaves them open.
-
-    None if there are none: another target, kernels that are named, several memories, cuts, no .tflite file, one whose
-    own plan cannot be replaced, or one of more than `MOST_OPS` ops.
-    """
+    """The choices for a screen, under the settings of a `plan`, `inspect` or `check` that leaves them open. None if
+    there are none: another target, kernels that are named, several memories, cuts, no .tflite file, one whose own
+    plan cannot be replaced, or one of more than `MOST_OPS` ops."""
     from lowtide.read.tflite.model import TfliteFile
 
     source = model.source if isinstance(model, Graph) else str(model)

@@ -21,9 +21,8 @@ import msgspec
 from lowtide.api.job import check_time
 from lowtide.api.models import load
 from lowtide.arguments import typed
-from lowtide.cost.file import GLUE, VERSION, CostFile, Level
-from lowtide.cost.trials import CostTrial
-from lowtide.cost.work import Work
+from lowtide.cost.file import GLUE, VERSION, CostFile, CostTrial, Level
+from lowtide.cost.model import Work
 from lowtide.errors import InputError
 from lowtide.names import did_you_mean
 from lowtide.sizes import NO_DIMS, Dims, parse_overhead
@@ -353,10 +352,8 @@ class _Measuring:
         return msgspec.structs.replace(file, trials=self.trials(file))
 
     def in_sessions(self) -> tuple[dict[Signature, float], dict[Signature, Work], list[tuple[Work, float]]]:
-        """What ops took, the median of sessions, their work, and what holds parts together.
-
-        A session's nodes take together what its runs took: each the same beside its profile, the rest as that says.
-        """
+        """What ops took, the median of sessions, their work, and what holds parts together. A session's nodes take
+        together what its runs took: each the same beside its profile, the rest as that says."""
         taken: dict[Signature, list[float]] = {}
         works: dict[Signature, Work] = {}
         glue: list[tuple[Work, float]] = []
@@ -400,8 +397,8 @@ def _hiccup(whole: SessionSeconds, cut: SessionSeconds) -> bool:
 def _session(parts: PartGraph, times: SessionSeconds, layouts: float, even: tuple[float, float]) -> _Session:
     """What a session showed, its runs and its profile so many times more; `layouts`: seconds of changes of layout that
     are there only in parts, and count as what holds parts together."""
+    from lowtide.cost.model import work_of
     from lowtide.cost.signature import of_op
-    from lowtide.cost.work import work_of
     from lowtide.transform.cut import Cutter
 
     graph, cutter, (runs, profile) = parts.graph, Cutter(parts.graph), even

@@ -26,11 +26,9 @@ def has_operators(name: str) -> bool:
 
 
 def files_read(model: Model, *settings: object, external: bool = True) -> list[Path]:
-    """Files that a call reads, which nothing it writes may replace.
-
-    The model's own with the external data of ONNX, or the user's that makes it; and of `settings` (targets, boards)
-    those that are TOML files. `external`: whether to look into the model for the data.
-    """
+    """Files that a call reads, which nothing it writes may replace. The model's own with the external data of ONNX,
+    or the user's that makes it; and of `settings` (targets, boards) those that are TOML files. `external`: whether
+    to look into the model for the data."""
     files = [Path(s) for s in settings if isinstance(s, str | Path) and str(s).endswith(".toml")]
     if not isinstance(model, str | Path) or str(model).startswith("zoo:"):
         return files
@@ -116,10 +114,8 @@ def load_own(model: Model, dims: Dims) -> tuple[Graph, set[str]]:
 
 
 def open_dimensions(model: str | Path) -> list[str]:
-    """Graph inputs of a .tflite file whose shape is left open there, each with the shape that is taken; else nothing.
-
-    A file that cannot be read has none: `load` says what is wrong with it.
-    """
+    """Graph inputs of a .tflite file whose shape is left open there, each with the shape that is taken; else
+    nothing. A file that cannot be read has none: `load` says what is wrong with it."""
     if not str(model).lower().endswith(".tflite"):
         return []
     from lowtide.files import open_bytes

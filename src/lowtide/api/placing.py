@@ -206,7 +206,7 @@ def _in_one(problem: Problem, capacity: int | None, spread: bool, limits: Limits
     from lowtide.allocate.arena import allocate_buffers
     from lowtide.allocate.conflict import find_conflict
     from lowtide.allocate.greedy import Packing
-    from lowtide.allocate.minimise_reuse import minimise_reuse
+    from lowtide.allocate.placed import minimise_reuse
 
     placed = allocate_buffers(problem, capacity, limits)
     offsets, height, alone = placed.offsets, placed.height_bytes, None

@@ -17,6 +17,7 @@ from lowtide.api.job import NO_OPTIONS, CallOptions, Job, Options, rules_of, sea
 from lowtide.api.objects import Model, Module
 from lowtide.api.problem import Problem
 from lowtide.api.profiles import with_profile
+from lowtide.api.rewrites.apart import groups_of, least_of
 from lowtide.api.rewrites.cutting import allowed
 from lowtide.api.rewrites.means import with_all_means
 from lowtide.api.rewrites.solving import check_warm_start, solve_by_moves, solve_order
@@ -180,7 +181,16 @@ def plan(
     VerificationError
         The plan does not hold: a bug of lowtide's.
     """
-    return plan_job(job_of(exported(model, example), **given), trace=trace, report=report)
+    read, groups = exported(model, example), groups_of(given.get("allow", ()))
+
+    def solve(group: tuple[str, ...]) -> Plan:
+        given["allow"] = group
+        return plan_job(job_of(read, **given), trace=trace, report=report)
+
+    if len(groups) == 1:
+        return plan_job(job_of(read, **given), trace=trace, report=report)
+    given["time"] = given.get("time", 60.0) / len(groups)
+    return least_of(groups, solve)
 
 
 def job_of(model: Model, **given: Unpack[PlanOptions]) -> Job:

@@ -132,14 +132,10 @@ def _with(base: NodeProbe, smaller: bool, findings: Findings) -> NodeProbe:
 
 
 def probe_cuts(graph: Graph, plan: Plan) -> str:
-    """Run a node of every kind that a plan tiles, untiled and tiled, and say what was seen; empty: nothing is cut, or
-    nothing runs single ops of the format.
-
-    Of nodes of one type, with the same attributes, cut along the same axis, the smallest is run; on smaller operands if
-    it is large.
-
-    Raises `VerificationError`: ``"cut_nodes"``: a node gives something else in parts.
-    """
+    """Run a node of every kind that a plan tiles, untiled and tiled, and say what was seen; empty: nothing is cut,
+    or nothing runs single ops of the format. Of nodes of one type, with the same attributes, cut along the same
+    axis, the smallest is run; on smaller operands if it is large. Raises `VerificationError`: ``"cut_nodes"``: a
+    node gives something else in parts."""
     from lowtide.run.probe import RefusedError
     from lowtide.run.probe_cuts import probe_cut
     from lowtide.run.probe_nodes import runner_of

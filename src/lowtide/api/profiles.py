@@ -30,9 +30,7 @@ def with_profile(plan: Plan, answer: Answer, problem: Problem) -> Plan:
 
 def _as_claimed(plan: Plan, model: MemoryModel, order: Sequence[int]) -> Profile:
     """The profile of the plan's order with those outputs in place that the plan says, which may be fewer than could.
-
-    What may overlap an input counts as far as it can: its address is the arena's business.
-    """
+    What may overlap an input counts as far as it can: its address is the arena's business."""
     from dataclasses import replace
 
     from lowtide.analyse.liveness import profile

@@ -6,6 +6,7 @@ from lowtide.api.banks import MemoryUse, board, boards
 from lowtide.api.checking import prove, verify
 from lowtide.api.comparing import MethodResult, compare, slow_methods
 from lowtide.api.curve import curve
+from lowtide.api.default.on_boards import board_fits
 from lowtide.api.emitting import emit_c
 from lowtide.api.exports import Exports, export
 from lowtide.api.fitting import Check, check
@@ -68,6 +69,7 @@ __all__ = [
     "allocate",
     "apply",
     "board",
+    "board_fits",
     "boards",
     "check",
     "choices_to_show",

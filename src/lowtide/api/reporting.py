@@ -174,7 +174,7 @@ def _front_file(read: Sequence[Plan], paths: Sequence[str | Path], pictures: Pic
 
 def _check_one_model(read: Sequence[Plan], paths: Sequence[str | Path]) -> None:
     """Raise `InputError` if these plans are of different models, or sizes: which is best among them says nothing."""
-    from lowtide.report.compared import why_apart
+    from lowtide.report.comparison import why_apart
 
     first = read[0]
     for plan, path in zip(read, paths, strict=True):
@@ -190,12 +190,10 @@ def _check_one_model(read: Sequence[Plan], paths: Sequence[str | Path]) -> None:
 
 
 def plot(plan: Plan, axes: Any = None) -> Any:
-    """Draw live bytes over the steps with matplotlib, where that is installed; `plan.plot()` is the same.
-
-    `axes`: what to draw on; None: axes of a new figure. Returns: for titles, limits and saving:
+    """Draw live bytes over the steps with matplotlib, where that is installed; `plan.plot()` is the same. `axes`:
+    what to draw on; None: axes of a new figure. Returns: for titles, limits and saving:
     ``plan.plot().figure.savefig("live.png")``. Raises `MissingExtraError`: matplotlib is not installed. Raises
-    `InputError`: the plan has no `profile`.
-    """
+    `InputError`: the plan has no `profile`."""
     from lowtide.report.parted import view_of
     from lowtide.report.plots import live_plot
 
@@ -256,12 +254,10 @@ def front_words(front: Front) -> str:
 
 
 def to_pandas(plan: Plan) -> Any:
-    """The tensors in memory as a table of pandas', where that is installed; `plan.to_pandas()` is the same.
-
-    Returns: a row for each storage and workspace, with the columns ``name``, ``kind``, ``bytes``, ``first_step``,
+    """The tensors in memory as a table of pandas', where that is installed; `plan.to_pandas()` is the same. Returns:
+    a row for each storage and workspace, with the columns ``name``, ``kind``, ``bytes``, ``first_step``,
     ``last_step``, ``memory``, ``offset`` (bytes from that memory's start, or nothing), ``dtype``, ``shape`` and
-    ``at_peak``. Raises `MissingExtraError`: pandas is not installed. Raises `InputError`: the plan has no `profile`.
-    """
+    ``at_peak``. Raises `MissingExtraError`: pandas is not installed. Raises `InputError`: the plan has no `profile`."""
     from lowtide.report.parted import view_of
 
     try:

@@ -173,8 +173,7 @@ def _original_onnx(model: str | Path, plan: Plan, folder: Path, *, random_weight
 
 def _run_loops(model: str | Path, plan: Plan, kind: str, how: tuple[bool, Dims], folder: Path) -> LoopRunReport:
     """Replay a plan with loops, with what the model's runtime makes of every tensor."""
-    from lowtide.run.loop_replay import replay_loops
-    from lowtide.run.tensor_values import litert_values, onnxruntime_values
+    from lowtide.run.tensor_values import litert_values, onnxruntime_values, replay_loops
 
     random_weights, dims = how
     if kind == "tflite":

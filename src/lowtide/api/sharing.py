@@ -148,12 +148,8 @@ def write_shared(
     target: str | Target = "auto",
 ) -> list[str | Path]:
     """Write the layout of all models in one as `exports` asks, and each model's plan into the folder `plans`, which
-    is there.
-
-    No file is written over a model, or over the file of `target`, which was planned under.
-
-    Returns: the files written, together or not at all. Raises `InputError`: an output is a model or cannot be written.
-    """
+    is there. No file is written over a model, or over the file of `target`, which was planned under. Returns: the
+    files written, together or not at all. Raises `InputError`: an output is a model or cannot be written."""
     from lowtide.outputs import Outputs
 
     written = exports.paths
@@ -204,10 +200,8 @@ def shared_map(shared: SharedArena, name: str) -> ArenaMap:
 
 
 def _later(one: ArenaMap, member: SharedModel, steps: range, base: int) -> list[Block]:
-    """A model's blocks among those of all, from the first of `steps` on; what it keeps is there throughout.
-
-    Blocks are numbered from `base`.
-    """
+    """A model's blocks among those of all, from the first of `steps` on; what it keeps is there throughout. Blocks
+    are numbered from `base`."""
     kept = {*(member.plan.persistent or ()), *(member.plan.double_buffered or ())}
     # By address: the block of a view has the name of another tensor.
     held = [p.offset for p in one.places if p.name in kept and p.purpose != "workspace"]

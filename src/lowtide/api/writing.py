@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,15 +13,16 @@ from lowtide.api.exported import as_file
 from lowtide.api.exports import NO_EXPORTS, Exports, buffer_plan_of, layout_of
 from lowtide.api.models import files_read, user_function
 from lowtide.api.objects import Exported
-from lowtide.api.opening import open_written
 from lowtide.api.optimized import planned_model
 from lowtide.api.reporting import NO_PICTURES, Pictures
 from lowtide.arguments import typed
-from lowtide.errors import InputError
+from lowtide.errors import InputError, VerificationError
 from lowtide.extensions import networks
+from lowtide.files import open_bytes
 from lowtide.outputs import Outputs
 from lowtide.plan import Plan
 from lowtide.rewrites import Swap, in_parts, recomputes_ops
+from lowtide.run.opening import onnx_refusal, tflite_refusals
 from lowtide.sizes import NO_DIMS, Dims
 from lowtide.stop import Progress
 from lowtide.target import BUILT_IN, Target
@@ -134,7 +136,7 @@ def _pending(out: Path, outputs: Outputs) -> Path:
 
 def _map_weights(out: Path, outputs: Outputs) -> None:
     """Write the weights of a written model into a file of their own."""
-    from lowtide.write.mapped_weights import move_weights
+    from lowtide.write.lean import move_weights
 
     data = data_of(out)
     with outputs.create(data) as file:
@@ -217,12 +219,10 @@ def _session(plan: Plan, model: str | Path, opened: str | Path, file: str | Path
 def check_outputs(
     model: str | Path, paths: Sequence[str | Path], out: str | Path | None = None, settings: Sequence[object] = ()
 ) -> None:
-    """See that outputs can be written, before any time is spent on planning; leaves nothing behind.
-
-    `paths`: all of them. `out`: the one among them that is to be the model, if any. `settings`: target and board, which
-    may be files. Raises `InputError`: an output is an input, a directory, cannot be written, has another format than
-    the model; two outputs are one file; or there is no model file to write back.
-    """
+    """See that outputs can be written, before any time is spent on planning; leaves nothing behind. `paths`: all of
+    them. `out`: the one among them that is to be the model, if any. `settings`: target and board, which may be
+    files. Raises `InputError`: an output is an input, a directory, cannot be written, has another format than the
+    model; two outputs are one file; or there is no model file to write back."""
     if out is not None:
         _ending(model, out)
     outputs = Outputs(files_read(model, *settings, external=_replaces(paths)))
@@ -299,3 +299,56 @@ def _same_model(plan: Plan, source: Path) -> None:
         raise InputError(f"cannot read the file: {error.strerror}", str(source)) from None
     if digest != plan.model_sha256:
         raise InputError("the plan is for another model, or the file has changed; plan it again", str(source))
+
+
+def open_written(outputs: Outputs, source: Path | None = None) -> None:
+    """Open the models among the files that are being written, and warn of those that cannot be. `outputs`: not yet
+    committed: an error leaves none of the files. `source`: the file that the models are made of, next to which their
+    external data is; None if there is none. Raises `VerificationError`: ``open``: a runtime opens `source`, and not
+    what was made of it."""
+    for final, written in outputs.pending.items():
+        if final.suffix.lower() in (".onnx", ".tflite"):
+            why = not_opened(written, final, source)
+            if why:
+                warnings.warn(f"{final.name} not opened: {why}", stacklevel=3)
+
+
+def not_opened(written: Path, final: Path, source: Path | None = None) -> str:
+    """Open a file that will be `final` in its runtime: why it could not be tried, or why that says nothing of it; empty
+    if it opens. Raises as `open_written`."""
+    onnx = final.suffix.lower() == ".onnx"
+    home = written.parent if source is None else source.parent
+    try:
+        if onnx:
+            missing = [at for at in _external(written) if not (home / at).is_file()]
+            if missing:
+                return f"its weights are in {missing[0]!r}, which is not there"
+        refused = _refusals(written, home, onnx)
+        if not refused:
+            return ""
+        before = {} if source is None else _refusals(source, home, onnx)
+    except ImportError:
+        return "onnxruntime is not installed" if onnx else "neither tflite-micro nor ai-edge-litert is installed"
+    new = {name: why for name, why in refused.items() if name not in before}
+    if new:
+        says = "; ".join(f"{name} does not open it: {why}" for name, why in new.items())
+        raise VerificationError("open", f"nothing was written, for {final.name} would be of no use: {says}")
+    return "; ".join(f"{name} does not open the model itself: {why}" for name, why in before.items())
+
+
+def _refusals(file: Path, home: Path, onnx: bool) -> dict[str, str]:
+    """Which runtimes do not open a file, whose external data is in `home`, and why."""
+    if not onnx:
+        return tflite_refusals(file)
+    elsewhere = home.resolve() != file.parent.resolve() and bool(_external(file))
+    why = onnx_refusal(file, home if elsewhere else None)
+    return {"onnxruntime": why} if why else {}
+
+
+def _external(file: Path) -> list[str]:
+    """Where an ONNX file says that its weights are."""
+    from lowtide.read.onnx.wire import parse_model
+    from lowtide.write.onnx import external_files
+
+    with open_bytes(file) as data:
+        return external_files(parse_model(data, str(file)))

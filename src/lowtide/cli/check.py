@@ -133,7 +133,7 @@ def _alone(options: argparse.Namespace, model: str, settings: dict[str, Any]) ->
         say(f"{arenas_text(check.arenas)}: {parts_text(check.parts)}")
         choices = None if options.as_is else api.choices_to_show(model, settings)
         if choices is not None:
-            from lowtide.report.kernels import kernels_line
+            from lowtide.report.figures import kernels_line
 
             say(kernels_line(choices, check.available_bytes - _reserve(options)))
     if not options.quiet:

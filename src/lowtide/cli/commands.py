@@ -100,8 +100,8 @@ def inspect(options: argparse.Namespace) -> int:
     if options.json:
         show_json(seen)
     else:
+        from lowtide.report.columns import WIDTH
         from lowtide.report.inspection import inspection_text
-        from lowtide.report.labels import WIDTH
 
         room = shutil.get_terminal_size().columns
         bars = max(min(BARS, room - 2), 1)
@@ -343,6 +343,6 @@ def _show_kernels(model: str | Path, settings: Mapping[str, Any]) -> None:
     """What other kernels would give, where it is left open whose run."""
     choices = api.choices_to_show(model, settings)
     if choices is not None:
-        from lowtide.report.kernels import kernels_text
+        from lowtide.report.figures import kernels_text
 
         show(f"\n{kernels_text(choices)}")

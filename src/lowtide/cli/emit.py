@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,26 +12,34 @@ import msgspec
 
 from lowtide import api
 from lowtide.api.emitting import HELD, TARGET, check_emit, check_own, files_in, library_project_of, project_of
-from lowtide.api.models import files_read
+from lowtide.api.emulating import boards_of, emulate
+from lowtide.api.models import files_read, load
 from lowtide.api.reporting import Pictures
 from lowtide.cli import asked
 from lowtide.cli.terminal import say, show, show_json
 from lowtide.cli.values import dims_of
 from lowtide.cli.ways import OVER, ways_of, ways_text
+from lowtide.emit.layouts.layout import check_layout, laid_out
 from lowtide.errors import InputError
-from lowtide.outputs import Outputs, output_folder
+from lowtide.outputs import Outputs, output_folders
 from lowtide.sizes import parse_size
 
 if TYPE_CHECKING:
+    from lowtide.api.emulating import Emulation
     from lowtide.emit.cmsis_nn.choice import Chosen
     from lowtide.emit.project import CodeSizes, Project
+    from lowtide.emit.qemu.boards import Board
     from lowtide.plan import Plan
 
 
 def run(options: argparse.Namespace) -> int:
     """Plan, write the plan as C, and print both."""
-    if options.kernels == "cmsis-nn" or (options.kernels == "auto" and options.simd is not None):
-        return _run_library(options)
+    library = options.kernels == "cmsis-nn" or (options.kernels == "auto" and options.simd is not None)
+    check_layout(options.layout, library=library)
+    kernels, simd = "cmsis-nn" if library else "c", options.simd or "any"
+    boards = [] if options.test is None else boards_of(options.test, kernels, simd)
+    if library:
+        return _run_library(options, boards)
     if options.simd is not None:
         raise InputError("--simd is of CMSIS-NN, and --kernels c does not call it; leave one of them out")
     from lowtide.api.writing import PlanFiles, check_outputs, write_all
@@ -44,21 +53,22 @@ def run(options: argparse.Namespace) -> int:
     }  # fmt: skip
     settings["allow"] = "" if options.banks or options.board else "loops"  # rows stream in one arena alone
     folder = Path(options.out)
-    code = files_in(folder, options.name)
+    code = files_in(folder, options.name, options.layout)
     files = PlanFiles(plan=options.plan_file, pictures=Pictures(options.report))
     check_emit(options.model, settings["dims"])
-    check_own(folder, options.name)
-    with output_folder(folder):
+    check_own(folder, options.name, options.layout)
+    with output_folders(folder, code):
         check_outputs(options.model, [*files.paths, *code], None, (options.board,))
         plan, project = _planned(options, settings)
-        texts = {folder / name: text for name, text in project.files.items()}
+        emulation = _emulated(options, project, boards)
+        texts = {folder / path: text for path, text in laid_out(project, options.layout, options.name).items()}
         write_all(plan, options.model, replace(files, texts=texts), target=target, dims=settings["dims"])
     if options.json:
-        show_json(plan)
+        show_json(plan if emulation is None else {**msgspec.to_builtins(plan), "boards": emulation.rows()})
     else:
         from lowtide.report.text import plan_text
 
-        show(f"{plan_text(plan, verbose=options.verbose)}\n\n{sizes_text(project.sizes)}")
+        show(f"{plan_text(plan, verbose=options.verbose)}\n\n{sizes_text(project.sizes)}{emulation_text(emulation)}")
     if not options.quiet:
         for path in (*files.paths, *code):
             say(f"wrote {path}")
@@ -100,7 +110,24 @@ def _planned(options: argparse.Namespace, settings: dict[str, Any]) -> tuple[Pla
             settings["allow"] = ""
 
 
-def _run_library(options: argparse.Namespace) -> int:
+def _emulated(options: argparse.Namespace, project: Project, boards: Sequence[Board]) -> Emulation | None:
+    """What the code takes on boards; None if no test is asked for."""
+    graph = load(options.model, dims_of(options.dims))
+    tell = (lambda _: None) if options.quiet else say
+    return emulate(project, graph, boards, options.name, tell) if boards else None
+
+
+def emulation_text(emulation: Emulation | None) -> str:
+    """The same as text behind other text."""
+    from lowtide.report.board_runs import board_runs_text
+
+    if emulation is None:
+        return ""
+    rest = emulation.expected, emulation.inputs
+    return f"\n\n{board_runs_text(emulation.runs, emulation.tflm_arena_bytes, *rest, rounds=emulation.rounds)}"
+
+
+def _run_library(options: argparse.Namespace, boards: Sequence[Board]) -> int:
     """Write C that calls CMSIS-NN, and print what it takes."""
     refused = {
         "--stream-input": options.stream_input, "--bank and --board": options.banks or options.board,
@@ -114,22 +141,25 @@ def _run_library(options: argparse.Namespace) -> int:
     if budget is not None and options.reserve is not None:
         budget = max(1, budget - parse_size(options.reserve, "reserve", least=0))
     folder = Path(options.out)
-    check_own(folder, options.name)
+    check_own(folder, options.name, options.layout)
     project, chosen = library_project_of(
         options.model, simd=options.simd or "any", budget=budget, dims=dims_of(options.dims), name=options.name
     )
     options.line.end()
-    with output_folder(folder), Outputs(files_read(options.model)) as outputs:
-        for name, text in project.files.items():
-            outputs.write(folder / name, text.encode())
+    emulation = _emulated(options, project, boards)
+    texts = {folder / path: text for path, text in laid_out(project, options.layout, options.name).items()}
+    with output_folders(folder, texts), Outputs(files_read(options.model)) as outputs:
+        for path, text in texts.items():
+            outputs.write(path, text.encode())
     over = budget is not None and project.sizes.arena_bytes > budget
     if options.json:
-        show_json({**asdict(project.sizes), "segments": segments_of(chosen)})
+        tested = {} if emulation is None else {"boards": emulation.rows()}
+        show_json({**asdict(project.sizes), "segments": segments_of(chosen), **tested})
     else:
-        show(f"{sizes_text(project.sizes)}\n{segments_text(chosen)}")
+        show(f"{sizes_text(project.sizes)}\n{segments_text(chosen)}{emulation_text(emulation)}")
     if not options.quiet:
-        for name in project.files:
-            say(f"wrote {folder / name}")
+        for path in texts:
+            say(f"wrote {path}")
     if over and not options.json:
         show(
             f"over budget: no stripes were found that need less than {project.sizes.arena_bytes:,} B; C written anyway"

@@ -11,6 +11,8 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from lowtide.cli.terminal import ProgressLine, say, show, show_json
 from lowtide.cli.values import dims_of, model_sizes, seconds, seed
 from lowtide.errors import InputError
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from lowtide.api.default import Request
     from lowtide.api.writing import PlanFiles
     from lowtide.plan import Plan
+    from lowtide.report.on_boards import BoardFit
     from lowtide.run.session_texts import Language
     from lowtide.stop import Progress
 
@@ -31,6 +34,7 @@ def plan_parser(add: Add, model: str) -> None:
         "plan", "make a model need less memory in its runtime, and measure it", run,
         "lowtide plan model.onnx -o small.onnx",
         "lowtide plan model.tflite --budget 64KiB -o small.tflite",
+        "lowtide plan model.tflite --board nrf52840 -o small.tflite",
         "lowtide plan detector.onnx --dim height=640 --dim width=640 --slower 20%",
         "lowtide plan step.graph.json --for generic -o small.graph.json",
     )  # fmt: skip
@@ -50,31 +54,35 @@ def plan_parser(add: Add, model: str) -> None:
 def fit_parser(add: Add, model: str) -> None:
     """The options of `fit`."""
     p = add(
-        "fit", "find the largest batch, image or length that fits", run_fit,
+        "fit", "find the largest batch, image or length that fits, or the boards that a .tflite model fits", run_fit,
         "lowtide fit model.onnx --budget 4GiB",
         "lowtide fit detector.onnx --dim batch=1 --budget 500MB",
+        "lowtide fit model.tflite",
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help=model)
-    _goal(p, required=True)
+    _goal(p, fit=True)
 
 
-def _goal(p: Any, *, required: bool = False) -> None:
+def _goal(p: Any, *, fit: bool = False) -> None:
     """What is asked of a plan."""
     from lowtide.api.default.request import MEANS
 
-    does = "find the largest size that fits into" if required else "find the fastest plan that fits into"
+    does = "find the largest size that fits into" if fit else "find the fastest plan that fits into"
     p.add_argument(
-        "--budget", metavar="SIZE", required=required,
+        "--budget", metavar="SIZE",
         help=f"{does} this much memory: 256KiB, 80MB; for onnxruntime: memory of the process above the about 57 MiB of "
         "Python and onnxruntime",
     )  # fmt: skip
+    p.add_argument(
+        "--board", metavar="NAME", help="of a .tflite model: fit a microcontroller's board (lowtide research board)"
+    )
     p.add_argument("--slower", metavar="5%", help="allow a run to take longer than today (default: 5%%)")
     p.add_argument(
         "--for", dest="target", metavar="TARGET",
         help="the runtime, if not the usual one of the file format: onnxruntime, tflm, tflite, torch, generic (a "
         "compiler); onnxruntime,portable: onnxruntime on any processor",
     )  # fmt: skip
-    model_sizes(p, several=not required)
+    model_sizes(p, several=not fit)
     research = p.add_argument_group("for research")
     research.add_argument("--only", metavar="A,B", help=f"try only these transformations: {', '.join(MEANS)}")
     research.add_argument("--without", metavar="A,B", default="", help="try all but these")
@@ -89,9 +97,16 @@ def _request(options: argparse.Namespace) -> Request:
     """What a command line asks for."""
     from lowtide.api.default import Request
 
-    only = None if options.only is None else _names(options.only)
+    if options.budget is not None and options.board is not None:
+        raise InputError("--board says what memory there is; leave out --budget, or the board")
+    only, budget = None if options.only is None else _names(options.only), options.budget
+    if options.board is not None:
+        from lowtide.allocate.banks.boards import find_board
+        from lowtide.api.default.on_boards import on_chip
+
+        budget = on_chip(find_board(options.board))
     return Request.of(
-        options.model, options.budget, options.slower, options.target, dims_of(options.dims), only,
+        options.model, budget, options.slower, options.target, dims_of(options.dims), only,
         _names(options.without), seconds=options.time, seed=options.seed,
     )  # fmt: skip
 
@@ -116,7 +131,10 @@ def run_fit(options: argparse.Namespace) -> int:
     from lowtide.api.default.fit import fit_request
     from lowtide.plan import EXIT_STATUS
 
-    found = fit_request(_request(options), _teller(options.line))
+    request = _request(options)
+    if options.budget is None:
+        return _run_boards(request, options)
+    found = fit_request(request, _teller(options.line))
     options.line.end()
     if options.json:
         show_json(found)
@@ -126,6 +144,23 @@ def run_fit(options: argparse.Namespace) -> int:
         what = " -o OUT" if found.size else "   (tries all that lowers it, and says what else would fit)"
         show(f"next: {_command(options, 'plan', {})}{what}")
     return 0 if found.size else EXIT_STATUS["over_budget"]
+
+
+def _run_boards(request: Request, options: argparse.Namespace) -> int:
+    """Print whether a model fits a board, or which boards it fits."""
+    from lowtide.api.default.on_boards import fits_of
+    from lowtide.plan import EXIT_STATUS
+    from lowtide.report.on_boards import one_board, several_boards
+
+    found = fits_of(request, options.board, _teller(options.line))
+    options.line.end()
+    if options.json:
+        show_json(found)
+    elif options.board is not None:
+        show(one_board(request.name, found[0]))
+    else:
+        show(several_boards(request.name, found, every=options.verbose))
+    return 0 if any(fit.fits for fit in found) else EXIT_STATUS["over_budget"]
 
 
 def _run_sizes(options: argparse.Namespace, several: Mapping[str, Sequence[int]]) -> int:
@@ -170,7 +205,11 @@ def run(options: argparse.Namespace) -> int:
     files = _files(request, options.out, options.session)
     check_outputs(options.model, files.paths, files.out)
 
-    plan = plan_request(request, _teller(line))
+    fit = None
+    if options.board is None:
+        plan = plan_request(request, _teller(line))
+    else:
+        plan, fit = _on_board(request, options)
     line.clear()
     assert plan.comparison is not None
     written: list[str] = []
@@ -183,7 +222,7 @@ def run(options: argparse.Namespace) -> int:
             written.insert(1, str(data_of(Path(options.out))))
     if files.paths and not written and not options.quiet:
         say(f"{options.out} was not written")
-    commands = [] if options.json else _next(request, plan, options)
+    commands = [] if options.json or fit is not None else _next(request, plan, options)
     line.end()
     if options.json:
         show_json(plan)
@@ -191,15 +230,46 @@ def run(options: argparse.Namespace) -> int:
         from lowtide.report.first_screen import first_screen, process_table
 
         show(first_screen(plan, written, commands))
+        if fit is not None:
+            from lowtide.report.on_boards import one_board
+
+            show("\n".join(["", one_board(request.name, fit), *(f"next: {n}" for n in _next_on_board(fit, options))]))
         if options.verbose:
             from lowtide.report.text import plan_text
 
-            table = process_table(plan.comparison)
-            show(f"\n{table}" if table else "")
+            parts = process_table(plan.comparison)
+            show(f"\n{parts}" if parts else "")
             show(f"\n{plan_text(plan, verbose=True)}")
     if plan.stopped == "interrupt" and not options.quiet:
         say("interrupted: this is the best plan so far")
     return plan.exit_status
+
+
+def _on_board(request: Request, options: argparse.Namespace) -> tuple[Plan, BoardFit]:
+    """The plan for a board's memory on the chip, or outside of it where it does not fit that; and the ways to run the
+    model there."""
+    from lowtide.allocate.banks.boards import find_board
+    from lowtide.api.default import plan_request
+    from lowtide.api.default.on_boards import check_request, fits_of
+
+    check_request(request)
+    plan = plan_request(request, _teller(options.line))
+    largest = max(bank.capacity for bank in find_board(options.board).banks)
+    if plan.status != "ok" and plan.required_bytes <= largest:
+        plan = msgspec.structs.replace(plan, budget_bytes=largest, status="ok")
+    return plan, fits_of(request, options.board, _teller(options.line), plan)[0]
+
+
+def _next_on_board(fit: BoardFit, options: argparse.Namespace) -> list[str]:
+    """The command for the way that changes least of those that fit."""
+    from lowtide.allocate.banks.boards import find_board
+    from lowtide.report.on_boards import C_LIBRARY, OWN_C, PLANNED
+
+    how = fit.first.how if fit.first is not None else ""
+    if how == PLANNED:
+        return [f"{_command(options, 'plan', {})} -o small.tflite"]
+    simd = f" --simd {find_board(options.board).simd}" if how == C_LIBRARY else ""
+    return [f"{_command(options, 'emit', {})}{simd}"] if how in (OWN_C, C_LIBRARY) else []
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -238,7 +308,13 @@ def _module(out: str) -> str:
 
 def _command(options: argparse.Namespace, name: str, changes: Mapping[str, str]) -> str:
     """A command with what this one asks for, but for some options."""
-    words = {"--budget": options.budget, "--slower": options.slower, "--for": options.target, **changes}
+    words = {
+        "--budget": options.budget,
+        "--board": options.board,
+        "--slower": options.slower,
+        "--for": options.target,
+        **changes,
+    }
     if name == "plan":
         words |= {"--only": options.only, "--without": options.without}
     if name in ("inspect", "emit"):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from lowtide.cli import check, commands, curve, emit, measure, option_groups, probe, report, small_parsers
+from lowtide.cli import check, commands, curve, emit, measure, probe, report, small_parsers, values
 from lowtide.cli import front as front_door
 from lowtide.cli.methods import listed, methods_text
 from lowtide.cli.tree import GROUP
@@ -16,6 +16,7 @@ from lowtide.cli.values import model_sizes as _model_sizes
 from lowtide.cli.values import printing, setting
 from lowtide.cli.values import seconds as _seconds
 from lowtide.cli.values import seed as _seed
+from lowtide.emit.layouts.layout import LAYOUTS
 from lowtide.errors import InputError
 from lowtide.extensions import COMMANDS, MissingResearchError, extension
 from lowtide.names import did_you_mean
@@ -308,6 +309,7 @@ def _emit(add: _Add) -> None:
         "lowtide emit model.tflite -o firmware --stream-input --budget 64KiB",
         "lowtide emit model.tflite -o firmware --bank sram=64KiB --bank psram=8MiB",
         "lowtide emit model.tflite -o firmware --simd dsp",
+        "lowtide emit model.tflite -o firmware --test qemu --as zephyr",
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help="a .tflite file")
     written = p.add_argument_group(_WRITTEN)
@@ -328,10 +330,20 @@ def _emit(add: _Add) -> None:
         "--name", default="model", metavar="NAME",
         help="what files, functions and macros begin with, so that several models link (default: model)",
     )  # fmt: skip
+    written.add_argument(
+        "--as", dest="layout", choices=tuple(LAYOUTS), default="cmake",
+        help="the folder's layout: a CMake project with a program for a host, a library of Arduino, a module of "
+        "Zephyr, a component of ESP-IDF (default: cmake)",
+    )  # fmt: skip
+    written.add_argument(
+        "--test", metavar="qemu",
+        help="before it is written, compile the code for boards that qemu emulates, compare results with TFLM's, and "
+        "print arena, stack, flash and instructions; of some boards only: qemu:m4,m55 (m4, m7, m55, rv32)",
+    )  # fmt: skip
     _model_options(p)
     there = p.add_argument_group(f"what there is ({UNITS_TEXT})")
-    option_groups.budget(there)
-    option_groups.banks(there)
+    values.budget(there)
+    values.banks(there)
     curve.stream_input(p)
     p.add_argument(
         "--input", choices=("arena", "caller"), default="arena",
@@ -377,7 +389,7 @@ def _allocate(add: _Add) -> None:
     p.add_argument(
         "--reuse-cost", action="store_true", help="within the capacity, least penalties for shared bytes (dsa-problem)"
     )
-    option_groups.banks(p)
+    values.banks(p)
     p.add_argument("--time", type=_seconds, default=60.0, metavar="SECONDS", help="limit of the search (default: 60)")
     p.add_argument("--seed", type=_seed, default=0, metavar="N", help="seed of random choices (default: 0)")
 
@@ -427,15 +439,15 @@ def _planning(
     )
     _model_options(counted, several=budget and spilling, settings=True)
     if budget or kept:
-        option_groups.kept(counted)
+        values.kept(counted)
     if budget:
-        option_groups.fixed(counted)
+        values.fixed(counted)
     there = p.add_argument_group(f"what there is ({UNITS_TEXT})")
     if budget:
-        option_groups.budget(there, share=spilling)
-        option_groups.banks(there)
+        values.budget(there, share=spilling)
+        values.banks(there)
     if spilling:
-        option_groups.spilling(there)
+        values.spilling(there)
     if budget and spilling:
         there.add_argument("--spread", action="store_true", help="reuse bytes only where the budget demands it")
     if budget and spilling:

@@ -17,7 +17,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         show_json(probing)
     else:
-        from lowtide.report.probing import probing_text
+        from lowtide.report.measuring import probing_text
 
         show(probing_text(probing))
     return probing.exit_status

@@ -38,7 +38,7 @@ def _print(path: str, *, as_json: bool) -> None:
         groups = peak_groups(view)
         show_json({"peak_bytes": view.peak_bytes, "step": view.peak_step, "groups": groups, "top": top})
         return
-    from lowtide.report.labels import WIDTH
+    from lowtide.report.columns import WIDTH
     from lowtide.report.screen import screen_text
 
     width = min(max(shutil.get_terminal_size((100, 24)).columns - 1, 72), 100)

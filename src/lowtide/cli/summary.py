@@ -45,7 +45,7 @@ def write_summary(options: argparse.Namespace, entries: Sequence[Budgeted], rows
     """Append the summary to its file; write a report for each model that has a plan."""
     from lowtide.api import report
     from lowtide.api.changes import change, versions
-    from lowtide.report.summary import summary
+    from lowtide.report.ci import summary
 
     changes = []
     for entry, row in zip(entries, rows, strict=False):

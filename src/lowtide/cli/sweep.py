@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         show_json(made.rows)
     elif options.out is None:
-        from lowtide.report.sweep import sweep_text
+        from lowtide.report.curve import sweep_text
 
         show(sweep_text(made.rows))
     if not options.quiet:

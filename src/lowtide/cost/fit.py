@@ -12,7 +12,7 @@ from itertools import combinations
 import numpy as np
 
 from lowtide.cost.file import GLUE, OTHER, CostFamily
-from lowtide.cost.work import Work
+from lowtide.cost.model import Work
 
 Measured = tuple[Work, float]  # what an op has to do, and its seconds
 

@@ -30,7 +30,7 @@ class Kernel:
     macs
         Multiply-accumulates.
     taps
-        Of the window, where the kernel lists them.
+        Of the window, or the elements that it reads, where the kernel lists them.
     operands
         Tensors that are concatenated, as initialisers.
     sizes_in, full_pixels

@@ -7,7 +7,10 @@ import re
 from collections.abc import Callable, Sequence
 from math import prod
 
+import numpy as np
+
 from lowtide.emit import arithmetic, elementwise, reals, shapes, transposed
+from lowtide.emit.arithmetic import Multiplier
 from lowtide.emit.elementwise import COMPARISONS, REAL_MAPS, REAL_PAIRS, mapped, paired, quantized
 from lowtide.emit.fixed_point import requantized
 from lowtide.emit.integers import cast
@@ -39,6 +42,7 @@ _INTEGER = re.compile(r"(?<![\w.+-])-?[0-9]+(?![\w.])", re.ASCII)
 """A number of an initialiser, and no part of a name."""
 
 
+Ints = Sequence[int]
 Maker = Callable[["Kernels", Op, Find], Kernel]
 """Makes the kernel of an op."""
 
@@ -85,7 +89,7 @@ class Kernels(Material):
             return Kernel(_SUMS[kernel.name], f"{{{kernel.text}, {sums}}}", sizes)
         if self.result(op).dtype == "float32" or kernel.name.startswith("reduce_"):
             return reals.in_parts(kernel, sizes, along)
-        if kernel.name != "conv" or kernel.sizes_in != sizes:
+        if kernel.name != "conv" or kernel.sizes_in != sizes or op.type == "DEPTHWISE_CONV_2D":
             raise InputError(
                 f"{op.label} is added up part by part in this plan, and C is not written for that; plan without "
                 "--allow loops",
@@ -137,8 +141,8 @@ class Kernels(Material):
                     f"{op.label}: {t.label} is {t.dtype}; of this operator C is written for {kinds}", self.graph.source
                 )
 
-    def _filters(self, op: Op, channels: int, axis: int) -> tuple[Tensor, str]:
-        """Weights of a convolution or product, and the initialiser of what belongs to each channel."""
+    def _filters(self, op: Op, channels: int, axis: int) -> tuple[Tensor, Ints | None, list[Multiplier]]:
+        """Weights of a convolution or product, and bias and factor of each channel."""
         x, w, y = self.data(op), self.given(op, 1), self.result(op)
         quant = w.quant
         if w.dtype != "int8" or quant is None or any(quant.zero_points):
@@ -148,50 +152,68 @@ class Kernels(Material):
             raise InputError(f"its weights have {len(scales)} scales for {channels} channels")
         factors = [arithmetic.convolution(scale_of(x), scale, scale_of(y)) for scale in scales]
         given = op.operands or op.inputs
-        arrays = [self.weights.array("weights", "int8", self.weights.numbers(w.id))]
-        bias, kind = given[2] if len(given) > 2 else None, "int32"
-        if is_wide(x):
-            kind = "int64"
-            if zero_of(x) or zero_of(y) or op.attributes.get("quantized_bias_type", 0):
-                raise InputError("its numbers of 16 bits are not around 0, or its sums are of 32 bits")
+        bias = given[2] if len(given) > 2 else None
+        if is_wide(x) and (zero_of(x) or zero_of(y) or op.attributes.get("quantized_bias_type", 0)):
+            raise InputError("its numbers of 16 bits are not around 0, or its sums are of 32 bits")
         if bias is None:
-            arrays.append("NULL")
-        else:
-            if self.graph.tensor_by_id[bias].dtype != kind:
-                raise InputError(f"its bias is not one number of type {kind} for each channel")
-            numbers = self.weights.numbers(bias)
-            fit(len(numbers) == channels)
-            arrays.append(self.weights.array("bias", kind, numbers))
+            return w, None, factors
+        kind = "int64" if is_wide(x) else "int32"
+        if self.graph.tensor_by_id[bias].dtype != kind:
+            raise InputError(f"its bias is not one number of type {kind} for each channel")
+        numbers = self.weights.numbers(bias)
+        fit(len(numbers) == channels)
+        return w, numbers, factors
+
+    def _arrays(self, weights: Ints, bias: Ints | None, factors: Sequence[Multiplier], kind: str) -> str:
+        """The initialiser of what belongs to each channel."""
+        arrays = [self.weights.array("weights", "int8", weights)]
+        arrays.append("NULL" if bias is None else self.weights.array("bias", kind, bias))
         arrays.append(self.weights.array("multiplier", "int32", [m for m, _ in factors]))
-        arrays.append(self.weights.array("shift", "int8", [s for _, s in factors]))
-        return w, ", ".join(arrays)
+        return ", ".join([*arrays, self.weights.array("shift", "int8", [s for _, s in factors])])
+
+    def _layer(self, name: str, op: Op, views: tuple[View, View], sizes_in: Three, sizes: Three, axis: int) -> Kernel:
+        """A convolution, or a product with weights: channels are along this axis of the weights."""
+        x, y = self.data(op), self.result(op)
+        w, bias, factors = self._filters(op, sizes[2], axis)
+        high, wide, numbers = Window(1), Window(1), self.weights.numbers(w.id)
+        if op.type != "FULLY_CONNECTED":
+            high, wide = windows(op, four(w)[1:3], sizes_in[:2], sizes)
+        times = sizes[2] // sizes_in[2] if name == "depthwise" else 1
+        shape = (
+            *sizes_in, times, high.taps, wide.taps, high.stride, wide.stride, high.dilation, wide.dilation, high.before,
+            wide.before, zero_of(x), zero_of(y), *_bounds(op, y),
+        )  # fmt: skip
+        macs, last = len(numbers) * sizes[0] * sizes[1], views[0].channels_last
+        if is_wide(x):
+            text = initialiser(views, shape, self._arrays(numbers, bias, factors, "int64"))
+            return Kernel(f"wide_{name}", text, sizes, macs, sizes_in=sizes_in, full_pixels=last or name == "depthwise")
+        by_channel = np.moveaxis(np.array(numbers).reshape(w.shape or ()), axis, 0).reshape(sizes[2], -1)
+        folded = np.array(bias or 0) - zero_of(x) * by_channel.sum(1)
+        most = np.abs(folded) + 128 * np.abs(by_channel).sum(1)
+        small = most.max() < 1 << 30 and min(numbers) > -128 and all(-32 < shift < 0 for _, shift in factors)
+        border, taps = "NULL", high.taps * wide.taps
+        if name == "depthwise" and sizes_in[2] == 1:  # each channel of the result is of all there is in the input
+            name, numbers = "conv", tuple(by_channel.ravel().tolist())
+        elif name == "depthwise" and (times > 1 or not all(view.channels_last for view in views)):
+            name, last = "depthwise_apart", True
+        elif name == "depthwise":
+            widest = max(sizes_of(self.data(o))[2] for o in self.graph.ops if o.type == op.type)
+            border = self.weights.array("border", "int8", [zero_of(x)] * widest)
+        if name == "conv" and (taps, high.before, wide.before) != (1, 0, 0):
+            taps *= sizes_in[2]  # what a pixel reads is put together
+        arrays = self._arrays(numbers, folded.astype(np.int32).tolist(), factors, "int32")
+        text = initialiser(views, (*shape, int(small)), arrays, border)
+        return Kernel(name, text, sizes, macs, taps, sizes_in=sizes_in, full_pixels=last)
 
     def _conv(self, op: Op, find: Find) -> Kernel:
         """CONV_2D."""
         x, y = self.data(op), self.result(op)
-        (in_h, in_w, in_c), sizes = sizes_of(x), sizes_of(y)
-        w, arrays = self._filters(op, sizes[2], 0)
-        filters, taps_h, taps_w, depth = four(w)
+        sizes_in, sizes = sizes_of(x), sizes_of(y)
+        filters, _, _, depth = four(self.given(op, 1))
         fit(filters == sizes[2] and depth > 0)
-        if depth != in_c:
-            raise InputError(f"it has {in_c // depth} groups; C is written for one")
-        both = windows(op, (taps_h, taps_w), (in_h, in_w), sizes)
-        return self._dense(op, find(x.id), find(y.id), (in_h, in_w, in_c), sizes, both, arrays)
-
-    def _dense(
-        self, op: Op, source: View, target: View, sizes_in: Three, sizes: Three, both: Sequence[Window], arrays: str
-    ) -> Kernel:
-        x, y = self.data(op), self.result(op)
-        high, wide = both
-        numbers = (
-            *sizes_in, high.taps, wide.taps, high.stride, wide.stride, high.dilation, wide.dilation, high.before,
-            wide.before, zero_of(x), zero_of(y), *_bounds(op, y),
-        )  # fmt: skip
-        text = initialiser((source, target), numbers, arrays)
-        taps = high.taps * wide.taps
-        macs = prod(sizes) * taps * sizes_in[2]
-        name = "wide_conv" if is_wide(x) else "conv"
-        return Kernel(name, text, sizes, macs, taps, sizes_in=sizes_in, full_pixels=source.channels_last)
+        if depth != sizes_in[2]:
+            raise InputError(f"it has {sizes_in[2] // depth} groups; C is written for one")
+        return self._layer("conv", op, (find(x.id), find(y.id)), sizes_in, sizes, 0)
 
     def _product(self, op: Op, find: Find) -> Kernel:
         """FULLY_CONNECTED: a convolution of one tap over as many pixels as there are rows."""
@@ -200,7 +222,6 @@ class Kernels(Material):
             raise InputError("its weights are shuffled, or no matrix")
         channels, depth = w.shape or (0, 0)
         fit(min(channels, depth) > 0)
-        _, arrays = self._filters(op, channels, 0)
         source, target, sizes_in, sizes = find(x.id), find(y.id), sizes_of(x), sizes_of(y)
         if sizes_in[:2] != sizes[:2] or sizes_in[2] != depth or sizes[2] != channels:  # both are untiled then
             rows = prod(x.shape or ()) // depth
@@ -209,23 +230,14 @@ class Kernels(Material):
                 raise InputError("the plan has it in rows of another shape; C is written for whole ones")
             sizes_in, sizes = (rows, 1, depth), (rows, 1, channels)
             source, target = complete(source.base, sizes_in, source.unit), complete(target.base, sizes, target.unit)
-        return self._dense(op, source, target, sizes_in, sizes, (Window(1), Window(1)), arrays)
+        return self._layer("conv", op, (source, target), sizes_in, sizes, 0)
 
     def _depthwise(self, op: Op, find: Find) -> Kernel:
         """DEPTHWISE_CONV_2D."""
         x, y = self.data(op), self.result(op)
-        (in_h, in_w, in_c), sizes = sizes_of(x), sizes_of(y)
-        w, arrays = self._filters(op, sizes[2], 3)
-        _, taps_h, taps_w, filters = four(w)
-        fit(filters == sizes[2] and in_c > 0 and filters % in_c == 0)
-        high, wide = windows(op, (taps_h, taps_w), (in_h, in_w), sizes)
-        numbers = (
-            in_h, in_w, sizes[2], sizes[2] // in_c, high.taps, wide.taps, high.stride, wide.stride, high.dilation,
-            wide.dilation, high.before, wide.before, zero_of(x), zero_of(y), *_bounds(op, y),
-        )  # fmt: skip
-        text = initialiser((find(x.id), find(y.id)), numbers, arrays)
-        taps = high.taps * wide.taps
-        return Kernel("wide_depthwise" if is_wide(x) else "depthwise", text, sizes, prod(sizes) * taps, taps)
+        sizes_in, sizes = sizes_of(x), sizes_of(y)
+        fit(four(self.given(op, 1))[3] == sizes[2] and sizes_in[2] > 0 and sizes[2] % sizes_in[2] == 0)
+        return self._layer("depthwise", op, (find(x.id), find(y.id)), sizes_in, sizes, 3)
 
     def _transposed(self, op: Op, find: Find) -> Kernel:
         """TRANSPOSE_CONV."""
@@ -235,7 +247,8 @@ class Kernels(Material):
         if y.dtype == "float32":
             return transposed.kernel(op, x, w, y, views, (), ", ".join(reals.filters_of(self, op, w)))
         self._check_types(op, 1)
-        _, arrays = self._filters(op, sizes_of(y)[2], 0)
+        _, bias, factors = self._filters(op, sizes_of(y)[2], 0)
+        arrays = self._arrays(self.weights.numbers(w.id), bias, factors, "int64" if is_wide(x) else "int32")
         return transposed.kernel(op, x, w, y, views, (zero_of(x), zero_of(y), *_bounds(op, y)), arrays)
 
     def _pool(self, op: Op, find: Find) -> Kernel:

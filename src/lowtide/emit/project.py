@@ -59,10 +59,11 @@ class CodeSizes:
 
 @dataclass(frozen=True)
 class Project:
-    """Texts by the names of their files, and sizes."""
+    """Texts by the names of their files, sizes, and what `model_run` is called with for arrays `input` and `output`."""
 
     files: dict[str, str]
     sizes: CodeSizes
+    call: str
 
 
 def check(graph: Graph, data: bytes) -> None:
@@ -156,13 +157,14 @@ def project(graph: Graph, plan: Plan, data: bytes, name: str = "model") -> Proje
         loops=len(plan.loops or ()),
         ops=len(graph.ops),
     )
-    banks = schedule.places.memories.sizes()
-    title = f"{comment(Path(graph.source).stem or graph.name)}: {sizes.ops} ops, {sizes.loops} row loops."
+    words = {**ends.words, "ARENA": str(sizes.arena_bytes), "COUNTERS": str(sizes.counter_bytes)}
+    words["BANKS"] = schedule.places.memories.sizes()
+    words["TITLE"] = f"{comment(Path(graph.source).stem or graph.name)}: {sizes.ops} ops, {sizes.loops} row loops."
     return Project(
         named(
             {
-                "model.h": filled("model.h", {**ends.words, "TITLE": title, **_words(sizes), "BANKS": banks}),
-                "model.c": _code(schedule, ends, title, most),
+                "model.h": filled("model.h", {**words, "WEIGHTS": str(weights.bytes), "MACS": str(sizes.macs)}),
+                "model.c": _code(schedule, ends, words["TITLE"], most),
                 "model_weights.h": weights.header(),
                 "model_weights.c": weights.source(),
                 "main.c": filled("main.c", {**ends.words, "AGAIN": ends.next_inference()}),
@@ -171,6 +173,7 @@ def project(graph: Graph, plan: Plan, data: bytes, name: str = "model") -> Proje
             name,
         ),
         sizes,
+        ends.words["CALL"],
     )
 
 
@@ -198,7 +201,6 @@ def _code(schedule: Schedule, ends: Ends, title: str, most: int) -> str:
     """All of model.c."""
     names = sorted(schedule.kernels)
     parts = parts_of(schedule.kernels)
-    kernels = ", ".join(f"KERNEL_{name.upper()}" for name in (INPUT, *names))
     limits = [f"MOST_NODES = {most}", f"LOOPS = {len(schedule.loops)}", *kernel_limits(schedule.kernels)]
     limits += [f"STATE_BYTES = {schedule.makers.state_bytes}"] if schedule.makers.state_bytes else []
     memories = schedule.places.memories
@@ -206,24 +208,16 @@ def _code(schedule: Schedule, ends: Ends, title: str, most: int) -> str:
     guards = _guards(any(node.guard is not None for nodes in schedule.loops for node in nodes))
     run = filled("run.c", guards)
     operands = [*(rounding(part, names) for part in parts), filled("schedule.c", guards)]
-    lines = [
-        filled("head.c", {"TITLE": title, "INCLUDES": includes([*operands, *tables])})
-        + memories.arrays(list(schedule.places.given.values())),
-        f"enum {{ {', '.join(limits)} }};",
-        f"enum {{ {kernels} }};",
-        "",
-    ]
-    lines += [used(text("base.c"), "".join((*operands, run))), *operands]
-    lines += tables
-    lines += _nodes(schedule)
-    lines += ["static void run_kernel(const node_t *node, const box_t *box)", "{", "    switch (node->kernel) {"]
-    for name in names:
-        lines += [f"    case KERNEL_{name.upper()}:", f"        {name}(&{name}s[node->index], box);", "        break;"]
-    lines += ["    default:", "        break;", "    }", "}", "", run]
+    operands += [text("reads.c")] if any(node.reads for nodes in schedule.loops for node in nodes) else []
+    head = filled("head.c", {"TITLE": title, "INCLUDES": includes([*operands, *tables])})
+    head += memories.arrays(list(schedule.places.given.values()))
+    lines = [head, f"enum {{ {', '.join(limits)} }};", ""]
+    lines += [used(text("base.c"), "".join((*operands, run))), *operands, *tables]
+    lines += [line for nodes in schedule.loops for node in nodes for line in _function(schedule, node)]
+    lines += [*_nodes(schedule), run]
     copied = any(ends.at[t.id] is not None and t.id not in ends.given for t in ends.held)
-    moves = (["take"] if copied else []) + ["give"]
-    lines += [text(f"{name}.c") for name in moves]
-    lines += ends.feeding()
+    lines += [text("take.c")] if copied else []
+    lines += [text("give.c"), *ends.feeding()]
     lines += [text("reset.c")] if schedule.makers.state_bytes else []
     lines += [*ends.functions(), filled("guard.c", {"ARRAYS": memories.guarded()})]
     return "\n".join(lines)
@@ -231,13 +225,14 @@ def _code(schedule: Schedule, ends: Ends, title: str, most: int) -> str:
 
 def parts_of(kernels: Mapping[str, Sequence[Kernel]]) -> list[Part]:
     """Parts of C that kernels need, each once, in their order."""
-    return list(dict.fromkeys(part for name in sorted(kernels) for part in kernels[name][0].parts or PARTS[name]))
+    parts = [kernels[name][0].parts or PARTS.get(name, (name,)) for name in sorted(kernels)]
+    return list(dict.fromkeys(part for needed in parts for part in needed))
 
 
 def kernel_limits(kernels: Mapping[str, Sequence[Kernel]]) -> list[str]:
     """Constants that kernels count on."""
-    taps = max((kernel.taps for listed in kernels.values() for kernel in listed), default=0)
-    limits = [f"MOST_TAPS = {taps}"] if {"conv", "depthwise"} & set(kernels) else []
+    most = {f"MOST_{name.upper()}": kernels[name] for name in ("conv", "depthwise") if name in kernels}
+    limits = [f"{name} = {max(kernel.taps for kernel in listed)}" for name, listed in most.items()]
     limits += [f"ADD_FACTOR = {1 << ADD_SHIFT}"] if "add" in kernels else []
     return limits + ([f"WIDE_ADD_FACTOR = {1 << WIDE_ADD_SHIFT}"] if "wide_add" in kernels else [])
 
@@ -264,7 +259,7 @@ def used(base: str, rest: str) -> str:
     """What all models have, without functions that this one's code does not call: compilers warn of them."""
     kept: list[str] = []
     for block in reversed(base.rstrip("\n").split("\n\n")):
-        name = re.search(r"^static (?:inline )?\w+ \*?(\w+)\(|^} (\w+);", block, re.MULTILINE)
+        name = re.search(r"^(?:static|INLINED) \w+ \*?(\w+)\(|^} (\w+);", block, re.MULTILINE)
         if name is None or re.search(rf"\b{name[1] or name[2]}\b", rest):
             kept.append(block)
             rest += block
@@ -289,28 +284,44 @@ def parameters(kernels: Mapping[str, Sequence[Kernel]]) -> list[str]:
 def _guards(guarded: bool) -> dict[str, str]:
     """What the code of the schedule says of branches."""
     if not guarded:
-        return {"GUARDS": "", "RUN": "    run_kernel(node, &box);\n"}
+        return {"GUARDS": "", "RUN": "        node->run(first, second);\n"}
     return {
         "GUARDS": "    int32_t condition;        /* byte of the one that it runs by, or -1 */\n"
         "    int8_t holds;             /* whether that has to hold */\n",
-        "RUN": "    if ((node->condition < 0) || ((*bytes_at(node->condition) != 0) == (node->holds != 0))) {\n"
-        "        run_kernel(node, &box);\n    }\n",
+        "RUN": "        if ((node->condition < 0) || ((*bytes_at(node->condition) != 0) == (node->holds != 0))) {\n"
+        "            node->run(first, second);\n        }\n",
     }
 
 
-def _guard(node: Node, guarded: bool) -> tuple[int, ...]:
-    """Where the condition is that a node asks for, and what it asks."""
-    if not guarded:
-        return ()
-    return (-1, 0) if node.guard is None else (node.guard[0], int(node.guard[1]))
+def _function(schedule: Schedule, node: Node) -> list[str]:
+    """What runs an op at a position of its loop, with all other sizes as constants."""
+    if node.kernel == INPUT:
+        return []
+    kernel, name = schedule.kernels[node.kernel][node.index], f"{node.kernel}_{node.index}"
+    box, unused = [f"0, {size}" for size in node.sizes], []
+    for axis, place in zip(node.axes, ("first", "second"), strict=True):
+        if axis >= 0:
+            box[axis] = f"{place}, {place} + 1"
+        else:
+            unused.append(f"    (void){place};")
+    place = "(int32_t first, int32_t second)"
+    lines = [
+        f"/* {comment(kernel.op)} */",
+        f"static void {name}{place}",
+        "{",
+        f"    const box_t box = {{{', '.join(box)}}};",
+    ]
+    lines += [*unused, f"    {node.kernel}(&{node.kernel}s[{node.index}], &box);", "}", ""]
+    if node.reads:
+        lines += [f"/* {_READS} */", f"static const read_t {name}_reads[{len(node.reads)}] = {{"]
+        lines += [*(f"    {{{', '.join(map(str, read))}}}," for read in node.reads), "};", ""]
+        lines += [f"static int16_t {name}_missing{place}", "{"]
+        lines += [f"    return first_missing({name}_reads, {len(node.reads)}, first, second);", "}", ""]
+    return lines
 
 
-_HEADS = {
-    "reads": "row_step, row_first, row_last, rows, column_step, column_first, column_last, columns, maker, axes",
-    "nodes": "positions, width, rows, columns, channels, kernel, parameters, first read, reads, first follower, "
-    "followers, axes, leaves, aside",
-    "loops": "first node, nodes",
-}
+_READS = "row_step, row_first, row_last, rows, column_step, column_first, column_last, columns, maker, axes"
+_NODES = "positions, width, run, missing, input, first follower, followers, leaves, aside"
 """What the columns of tables are."""
 
 
@@ -318,39 +329,27 @@ def _nodes(schedule: Schedule) -> list[str]:
     """The tables of the schedule."""
     loops = schedule.loops
     guarded = any(node.guard is not None for listed in loops for node in listed)
-    nodes, reads, followers, starts = [], [], [], []
+    nodes, followers, starts = [], [], []
     for listed in loops:
         starts.append(f"    {{{len(nodes)}, {len(listed)}}},")
         first = len(followers)  # all nodes of a loop have the same ones
         followers += [f"    {which}," for which in listed[0].followers]
         for node in listed:
+            name, given = f"{node.kernel}_{node.index}", node.kernel == INPUT
+            runs = "an input" if given else schedule.kernels[node.kernel][node.index].op
             numbers = (
-                node.positions, node.width, *node.sizes, f"KERNEL_{node.kernel.upper()}", node.index, len(reads),
-                len(node.reads), first, len(node.followers), f"{{{node.axes[0]}, {node.axes[1]}}}",
-                int(node.leaves), int(node.aside), *_guard(node, guarded),
+                node.positions, node.width, "NULL" if given else name, f"{name}_missing" if node.reads else "NULL",
+                node.index if given else 0, first, len(node.followers), int(node.leaves), int(node.aside),
+                *(map(int, node.guard or (-1, False)) if guarded else ()),
             )  # fmt: skip
-            runs = "an input" if node.kernel == INPUT else schedule.kernels[node.kernel][node.index].op
             nodes.append(f"    {{{', '.join(map(str, numbers))}}}, /* {comment(runs)} */")
-            reads += [f"    {{{', '.join(map(str, read))}}}," for read in node.reads]
-    if max(len(nodes), len(reads), len(followers)) >= 1 << 15:
+    if max(len(nodes), len(followers)) >= 1 << 15:
         raise InputError("it has more ops than the tables of the code count; C is written for fewer than 32,768")
-    result = []
-    for kind, name, rows, empty in (
-        ("read_t", "reads", reads, "    {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},"),
-        ("int16_t", "followers", followers, "    0,"),
-        ("node_t", "nodes", nodes, ""),
-        ("loop_t", "loops", starts, ""),
+    result = [f"/* {_NODES} */"]
+    for kind, name, rows in (
+        ("node_t", "nodes", nodes),
+        ("int16_t", "followers", followers or ["    0,"]),
+        ("loop_t", "loops", starts),
     ):
-        filled = rows or [empty]
-        result += [f"/* {_HEADS[name]} */"] if name in _HEADS else []
-        result += [f"static const {kind} {name}[{len(filled)}] = {{", *filled, "};", ""]
+        result += [f"static const {kind} {name}[{len(rows)}] = {{", *rows, "};", ""]
     return result
-
-
-def _words(sizes: CodeSizes) -> dict[str, str]:
-    return {
-        "ARENA": str(sizes.arena_bytes),
-        "COUNTERS": str(sizes.counter_bytes),
-        "WEIGHTS": str(sizes.weight_bytes),
-        "MACS": str(sizes.macs),
-    }

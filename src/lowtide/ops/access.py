@@ -154,13 +154,10 @@ def labelled(
     *,
     broadcast: bool = True,
 ) -> Access:
-    """Access of an op whose dimensions have labels, as in einsum: the same label, the same row.
-
-    With `broadcast`, an operand's dimension of size 1 under a label of another size is read in full. A label that some
-    result does not have is merged. A label that occurs twice in one result is untiled.
-
-    `reads`, `writes`: label of each dimension of each operand and result; None: untiled; None for an operand: left out.
-    """
+    """Access of an op whose dimensions have labels, as in einsum: the same label, the same row. With `broadcast`, an
+    operand's dimension of size 1 under a label of another size is read in full. A label that some result does not
+    have is merged. A label that occurs twice in one result is untiled. `reads`, `writes`: label of each dimension of
+    each operand and result; None: untiled; None for an operand: left out."""
     shapes = [*zip(writes, write_shapes, strict=True), *zip(reads, read_shapes, strict=True)]
     sizes: dict[int, int] = {}
     for labels, shape in shapes:

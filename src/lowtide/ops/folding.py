@@ -84,10 +84,8 @@ def _of_every_run(tensors: Sequence[Tensor], ops: Sequence[Op], fixed: Sequence[
 
 
 def run_folded(graph: Graph) -> Graph:
-    """The same graph for a runtime that computes on every run what depends on constants only, at its place in the file.
-
-    Ops of type ``Constant`` stay folded.
-    """
+    """The same graph for a runtime that computes on every run what depends on constants only, at its place in the
+    file. Ops of type ``Constant`` stay folded."""
     running = _computed_on_every_run(graph)
     if not running:
         return graph
@@ -102,9 +100,7 @@ def run_folded(graph: Graph) -> Graph:
 
 def _in_between(graph: Graph, running: Mapping[int, Op]) -> tuple[Op, ...]:
     """The ops in own order, and each of `running` at its place in the file, or before the first that reads from it.
-
-    One that has to run after an op that comes later waits for that op, as in `lowtide.write.slots`.
-    """
+    One that has to run after an op that comes later waits for that op, as in `lowtide.write.slots`."""
     rank = {op_id: k for k, op_id in enumerate(graph.file_order)}
     makers = {t: op.id for op in running.values() for t in op.outputs}
     waiting = sorted(running, key=lambda op_id: rank.get(op_id, op_id), reverse=True)

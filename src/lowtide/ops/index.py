@@ -127,10 +127,8 @@ class Window:
         return Index(axis, self.stride, 1, -self.before, self.reach - 1 - self.before)
 
     def transposed(self, axis: int) -> Index:
-        """Rows of the operand that rows of a transposed convolution's result read.
-
-        Row i is added to rows ``i * stride - before + tap * dilation`` of the result; solved for i.
-        """
+        """Rows of the operand that rows of a transposed convolution's result read. Row i is added to rows ``i *
+        stride - before + tap * dilation`` of the result; solved for i."""
         return Index(axis, 1, self.stride, self.before - self.reach + self.stride, self.before)
 
     def first(self, row: int, size: int) -> int | None:
@@ -145,10 +143,8 @@ class Window:
         return at if skipped < self.taps and at < size else None
 
     def rows(self, size: int, after: int, *, ceil: bool = False) -> int:
-        """Rows of the result for `size` rows, with `after` rows of padding behind them.
-
-        With `ceil` a window may begin inside the operand or its padding before and hang over the end.
-        """
+        """Rows of the result for `size` rows, with `after` rows of padding behind them. With `ceil` a window may
+        begin inside the operand or its padding before and hang over the end."""
         free = size + self.before + after - self.reach
         count = (-(-free // self.stride) if ceil else free // self.stride) + 1
         if ceil and (count - 1) * self.stride >= size + self.before:

@@ -56,12 +56,7 @@ def _access(text: str, read_shapes: Shapes, write_shapes: Shapes) -> Access:
 
 
 def parsed(text: str) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:
-    """Words of each operand, and of each result.
-
-    Raises
-    ------
-    NoForm
-        There is no arrow, or more than one.
+    """Words of each operand, and of each result. Raises `NoForm`: there is no arrow, or more than one.
 
     >>> parsed("m k, k n -> m n")
     ((('m', 'k'), ('k', 'n')), (('m', 'n'),))

@@ -169,11 +169,9 @@ def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling |
 
 
 def _reads_all_along(graph: Graph, op: Op, op_meaning: Meaning, axis: int, grain: int) -> bool:
-    """Whether every part reads rows of each operand that is cut; an operand of no rows is none.
-
-    Windows may see padding alone, scattered rows end before what they are scattered into. Indices never fall, or never
-    rise, so that the ends of the axis tell.
-    """
+    """Whether every part reads rows of each operand that is cut; an operand of no rows is none. Windows may see
+    padding alone, scattered rows end before what they are scattered into. Indices never fall, or never rise, so that
+    the ends of the axis tell."""
     size = op_meaning.access.sizes[axis]
     ends = ((0, min(grain, size)), ((size - 1) // grain * grain, size))
     for i, t in enumerate(op.operands or op.inputs):

@@ -191,10 +191,8 @@ def _leading_index(
 
 @lru_cache(maxsize=4096)
 def _distance(index: Index, grain: int, result: tuple[int, int], read: tuple[int, int]) -> int:
-    """Bytes that a result begins below an operand at least; of both the rows, and the bytes of one.
-
-    What an aligned part around a row needs is needed for the row.
-    """
+    """Bytes that a result begins below an operand at least; of both the rows, and the bytes of one. What an aligned
+    part around a row needs is needed for the row."""
     (rows, row), (count, own) = result, read
     least, most = count, 0
     for r in range(rows - 1, -1, -1):

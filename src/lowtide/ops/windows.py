@@ -11,10 +11,8 @@ from lowtide.ops.index import Index
 
 
 def convolution(form: Convolution, reads: Shapes, writes: Shapes) -> Access:
-    """Axes: the result's dimensions, then, with one group, the input channels, which are summed.
-
-    With several groups, output channels are cut between groups only, and take their group's input channels along.
-    """
+    """Axes: the result's dimensions, then, with one group, the input channels, which are summed. With several
+    groups, output channels are cut between groups only, and take their group's input channels along."""
     data, result = reads[form.data] or (), writes[0] or ()
     rank, output = len(result), form.channel
     channels = data[form.channel]

@@ -14,13 +14,10 @@ ENDINGS = ".onnx, .tflite, .pt2, .graph.json, .hlo or .hlo.txt (scheduled HLO), 
 
 
 def read_model(path: str | Path, dims: Dims = NO_DIMS) -> Graph:
-    """Read a model file; the format is known by the ending of its name.
-
-    `path`: `.onnx`, `.tflite`, `.pt2`, `.graph.json`, scheduled HLO text (`.hlo`, `.hlo.txt`), or a fused graph of
-    Inductor's (`.json`). `dims`: sizes of free dimensions, by symbolic name or as ``"INPUT:AXIS"``; only ONNX and .pt2
-    models can have them. Raises `InputError`: unknown ending, dimensions for a format without any, or what the format's
-    reader raises.
-    """
+    """Read a model file; the format is known by the ending of its name. `path`: `.onnx`, `.tflite`, `.pt2`,
+    `.graph.json`, scheduled HLO text (`.hlo`, `.hlo.txt`), or a fused graph of Inductor's (`.json`). `dims`: sizes
+    of free dimensions, by symbolic name or as ``"INPUT:AXIS"``; only ONNX and .pt2 models can have them. Raises
+    `InputError`: unknown ending, dimensions for a format without any, or what the format's reader raises."""
     name = str(path)
     if name.lower().endswith(".onnx"):
         from lowtide.read.onnx.reader import read_onnx

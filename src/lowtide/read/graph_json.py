@@ -70,14 +70,10 @@ class GraphDocument(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def parse_graph_json(data: bytes, source: str = "") -> Graph:
-    """Graph from the bytes of a graph JSON file; constant-only ops are folded.
-
-    The key ``dialect`` (``onnx``, ``tflite``, ``aten`` or ``labels``) says whose names the types of the ops are,
-    if they are a format's; it may be left out. Attributes, values and operand positions are no part of the format.
-
-    Raises `InputError`: not JSON, a key missing, of the wrong type or unknown (and not beginning with ``x_``), or a
-    graph that `Graph` refuses.
-    """
+    """Graph from the bytes of a graph JSON file; constant-only ops are folded. The key ``dialect`` (``onnx``,
+    ``tflite``, ``aten`` or ``labels``) says whose names the types of the ops are, if they are a format's; it may be
+    left out. Attributes, values and operand positions are no part of the format. Raises `InputError`: not JSON, a
+    key missing, of the wrong type or unknown (and not beginning with ``x_``), or a graph that `Graph` refuses."""
     raw = _decode(data, source)
     entries = {t.id: t for t in raw.tensors}
     tensors = [

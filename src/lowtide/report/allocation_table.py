@@ -10,11 +10,9 @@ from lowtide.write.arena_map import ArenaMap, Block
 
 
 def allocation_table(layout: ArenaMap) -> str:
-    """A table for each memory, and what it takes compared with what must be live at once.
-
-    A line is a block: its first and last step, its first and last address, its bytes, the bytes in use in the memory
-    when it begins, what it is for, and its name. By first step, then by address.
-    """
+    """A table for each memory, and what it takes compared with what must be live at once. A line is a block: its
+    first and last step, its first and last address, its bytes, the bytes in use in the memory when it begins, what
+    it is for, and its name. By first step, then by address."""
     parts = [f"allocation of {layout.name or 'net'}, {layout.steps:,} steps; steps and addresses inclusive"]
     for memory in layout.memories:
         blocks = [b for b in layout.blocks if b.memory == memory.name]

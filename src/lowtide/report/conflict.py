@@ -36,9 +36,7 @@ def set_text(
     memories: Mapping[str, int] | None = None,
 ) -> str:
     """Members with their bytes (0: not said), and what they cannot share; `at` is the step, None if there is no one.
-
-    Where they fit all `memories` together, they are such as cannot be divided among them.
-    """
+    Where they fit all `memories` together, they are such as cannot be divided among them."""
     rows = sorted(members, key=lambda row: (-row[1], row[0]))
     named = [shorten(name, _NAME) + (f" {size:,} B" if size else "") for name, size in rows[:MOST_NAMED]]
     more = f" and {len(rows) - MOST_NAMED:,} more" if len(rows) > MOST_NAMED else ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from lowtide.report.columns import change, columns
 from lowtide.rewrites import COUNTED
@@ -11,7 +12,6 @@ from lowtide.sizes import format_size
 if TYPE_CHECKING:
     from lowtide.optimize.curve import Curve, CurvePoint
     from lowtide.optimize.recompute.front import Front
-
 
 AGAINST = "against own order"  # what per cent of bytes are of, wherever plans of one model stand below each other
 
@@ -117,3 +117,22 @@ def _step_text(front: Front) -> str:
     if not front.complete:
         lines.append("the time was up: lower peaks may be there (--time)")
     return "\n".join(lines)
+
+
+def sweep_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """One line a row; what all of them have in common, and what none has, is left out."""
+    shown = {
+        "model": "model", "target": "target", "budget_bytes": "budget", "options": "options", "ops": "ops",
+        "own_order_peak_bytes": "own order", "peak_bytes": "peak", "lower_bound_bytes": "lower bound",
+        "required_bytes": "required", "status": "", "error": "",
+    }  # fmt: skip
+    kept = [name for name in shown if any(row[name] not in (None, "") for row in rows)]
+    right = [i for i, name in enumerate(kept) if name.endswith("_bytes") or name == "ops"]
+    lines = [[_cell(row[name]) for name in kept] for row in rows]
+    return columns([[shown[name] for name in kept], *lines], right=tuple(right))
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -30,17 +30,8 @@ def percent(before: float, after: float) -> str:
 
 
 def first_screen(plan: Plan, written: Sequence[str] = (), next_commands: Sequence[str] = ()) -> str:
-    """Today and with the plan.
-
-    Parameters
-    ----------
-    plan
-        With a `Plan.comparison`.
-    written
-        Files that were written.
-    next_commands
-        What a person may type next.
-    """
+    """Today and with the plan. `plan`: with a `Plan.comparison`. `written`: files that were written.
+    `next_commands`: what a person may type next."""
     comparison = plan.comparison
     assert comparison is not None, "a plan of lowtide.plan"
     head = [comparison.model, *_sizes(comparison), comparison.runtime]

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from lowtide.report.columns import CUT_SHORT, above_text, change, columns
+from lowtide.report.columns import CUT_SHORT, above_text, change, columns, labels
 from lowtide.report.figures import figures_rows
-from lowtide.report.labels import labels
 from lowtide.sizes import format_count, format_size
 
 if TYPE_CHECKING:
@@ -39,11 +38,9 @@ def sparkline(values: Sequence[int], width: int, *, plain: bool = False) -> str:
 def inspection_text(
     inspection: Inspection, *, width: int = 72, plain: bool = False, cut: int | None = None, room: int | None = None
 ) -> str:
-    """Why the peak is what it is: the step, who is live there, what would help; and a small profile.
-
-    Names are complete, or of about `cut` letters. Where lines have `room` for so many letters, and the table of who is
-    live needs more, its shapes are left out.
-    """
+    """Why the peak is what it is: the step, who is live there, what would help; and a small profile. Names are
+    complete, or of about `cut` letters. Where lines have `room` for so many letters, and the table of who is live
+    needs more, its shapes are left out."""
     label = labels(_names(inspection), cut)
     best = f"{format_size(inspection.peak_bytes)}, {change(inspection.own_order_peak_bytes, inspection.peak_bytes)}"
     if inspection.optimal:

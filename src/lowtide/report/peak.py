@@ -40,10 +40,8 @@ class WhatIf:
 
 def peak_groups(view: PlanView, most: int = MOST_GROUPS) -> list[PeakGroup]:
     """What is live at the peak as a sum of groups, the largest first; they add up to it with `shared_bytes` less.
-
-    Groups begin at the first part of module paths; the largest one is divided at its next part as long as no more than
-    `most` come of it.
-    """
+    Groups begin at the first part of module paths; the largest one is divided at its next part as long as no more
+    than `most` come of it."""
     members = [view.rectangles[i] for i in view.at(view.peak_step)] if view.steps else []
     paths = [module_path(view, r) for r in members]
     groups: dict[tuple[str, ...], list[int]] = {}
@@ -130,10 +128,8 @@ def what_ifs(view: PlanView, index: int) -> list[WhatIf]:
 
 
 def _peak_without(view: PlanView, index: int, span: tuple[int, int, int]) -> int:
-    """Peak of the order if a rectangle had so many bytes less in ``[start, end)``.
-
-    Where it shares bytes with another one, nothing is shared any more: that may be too much, never too little.
-    """
+    """Peak of the order if a rectangle had so many bytes less in ``[start, end)``. Where it shares bytes with
+    another one, nothing is shared any more: that may be too much, never too little."""
     start, end, less = span
     r = view.rectangles[index]
     over = {r.start} if r.over is not None else set()

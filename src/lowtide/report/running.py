@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lowtide.report.columns import change, columns
-from lowtide.report.loops import loop_run_text
+from lowtide.report.cuts import loop_run_text
 from lowtide.report.timing import pair_rows, timing_rows
 from lowtide.sizes import format_count, format_size
 
 if TYPE_CHECKING:
-    from lowtide.run_reports import RunReport
+    from lowtide.run_reports import PackageArena, RunReport, RuntimeRun, TfliteRunReport, TorchRunReport
     from lowtide.verify.report import Report
 
 
@@ -32,8 +32,6 @@ def report_text(report: Report, *, held: bool = True) -> str:
         rows.append(("arena proof", f"{proof.result}: {proof.reason} ({proof.seconds:.2f} s)"))
     lines = [columns(rows)]
     if report.run is not None:
-        from lowtide.report.tflite import tflite_run_text
-        from lowtide.report.torch import torch_run_rows
         from lowtide.run_reports import LoopRunReport, TfliteRunReport, TorchRunReport
 
         ran = report.run
@@ -119,3 +117,91 @@ def _against(before: int, shipped: int, after: int) -> str:
     if shipped <= after:
         return f"{change(before, after)}; onnxruntime's own order is as good here"
     return f"{change(before, after)}; against the defaults {change(shipped, after)}"
+
+
+def torch_run_rows(run: TorchRunReport) -> list[tuple[str, str]]:
+    """Whether the outputs are equal, and the bytes of storages live at once before and after."""
+    if run.equal:
+        verdict = f"{format_count(len(run.outputs), 'output')}: equal bit by bit, {run.runs} random inputs"
+    else:
+        verdict = "outputs differ, and so do two runs of the original: nothing can be said"
+    if run.vacuous:
+        verdict += "; vacuous: no output depends on the inputs"
+    rows = [
+        ("outputs", verdict),
+        (
+            "measured before",
+            f"{format_size(run.original_peak_bytes)} of storages live at once, without inputs and weights",
+        ),
+        ("measured after", f"{format_size(run.planned_peak_bytes)}"),
+    ]
+    if run.plan_bytes:
+        off = run.planned_peak_bytes - run.plan_bytes
+        difference = (
+            "equal to the byte" if off == 0 else f"{abs(off):,} B {'more' if off > 0 else 'less'} were measured"
+        )
+        rows.append(("planned", f"{format_size(run.plan_bytes)}: {difference}"))
+    if not run.order_kept:
+        rows.append(("order", "torch runs the nodes in another order than the plan's"))
+    rows += timing_rows(run.timing, "the program as it stands")
+    return rows
+
+
+NAMES = {"tflm": "TFLM", "litert": "LiteRT", "litert-xnnpack": "LiteRT with XNNPACK"}
+
+
+def tflite_run_text(run: TfliteRunReport) -> str:
+    """Whether each runtime's outputs are equal, and TFLM's arena before and after, compared with the plan's."""
+    rows = [(NAMES[r.runtime], _verdict(r, run.inputs)) for r in run.runtimes]
+    tflm = run.tflm
+    if tflm is not None and tflm.original is not None and tflm.planned is not None:
+        before, after = tflm.original, tflm.planned
+        rows.append(("TFLM head", f"{format_size(before.head_bytes)} -> {format_size(after.head_bytes)}, "
+                     f"{change(before.head_bytes, after.head_bytes)}"))  # fmt: skip
+        if run.predicted is not None:
+            rows.append(_compared(run.predicted.head_bytes, after.head_bytes))
+        rows.append(("TFLM tail", f"{format_size(before.tail_bytes)} -> {format_size(after.tail_bytes)}"))
+        rows.append(("smallest arena", f"{format_size(before.smallest_arena_bytes)} -> "
+                     f"{format_size(after.smallest_arena_bytes)}, by bisection"))  # fmt: skip
+        if run.predicted is not None:
+            rows += _predicted(run, run.predicted, after.smallest_arena_bytes)
+    litert = run.litert
+    if litert is not None and litert.original_bytes is not None and litert.planned_bytes is not None:
+        before, after = litert.original_bytes, litert.planned_bytes
+        verdict = ""
+        if run.planned_bytes is None and run.required_bytes is not None:
+            off = after - run.required_bytes
+            verdict = "; as planned, to the byte" if off == 0 else f"; planned {format_size(run.required_bytes)}"
+        rows.append(
+            ("LiteRT arena", f"{format_size(before)} -> {format_size(after)}, {change(before, after)}{verdict}")
+        )
+        rows.append(("with XNNPACK", "its workspace cannot be seen from outside; nothing is said of it"))
+    for r in run.runtimes:
+        rows += [(f"{NAMES[r.runtime]} {name}", text) for name, text in timing_rows(r.timing, "the file as it stands")]
+    return columns(rows)
+
+
+def _predicted(run: TfliteRunReport, package: PackageArena, measured_bytes: int) -> list[tuple[str, str]]:
+    """What was predicted for the package that ran, and what the plan says where that is for another build."""
+    rows = [_compared(package.arena_bytes, measured_bytes)]
+    if run.required_bytes != package.arena_bytes and run.required_bytes is not None and run.planned_bytes is not None:
+        head = f", head {run.planned_bytes:,} B" if run.planned_bytes != package.head_bytes else ""
+        rows.append(("in the plan", f"{format_size(run.required_bytes)}{head}: for {run.build}, not run here"))
+    return rows
+
+
+def _compared(predicted_bytes: int, measured_bytes: int) -> tuple[str, str]:
+    """A prediction, and how far from it the measurement is."""
+    off = measured_bytes - predicted_bytes
+    verdict = "equal to the byte" if off == 0 else f"{abs(off):,} B {'more' if off > 0 else 'less'} is needed"
+    return "predicted", f"{format_size(predicted_bytes)}: {verdict}"
+
+
+def _verdict(r: RuntimeRun, inputs: int) -> str:
+    if r.refused:
+        return f"does not run it: {r.refused}"
+    if not r.deterministic:
+        return "two runs of the original differ: nothing can be said"
+    vacuous = sum(o.vacuous for o in r.outputs)
+    text = f"{format_count(len(r.outputs), 'output')}: equal bit by bit, {inputs} random inputs"
+    return text + (f"; vacuous for {vacuous}, which do not depend on the inputs" if vacuous else "")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from textwrap import wrap
 
-from lowtide.report.columns import columns
+from lowtide.report.columns import columns, labels
 from lowtide.report.conflict import conflict_text
 from lowtide.report.figures import figures_line
 from lowtide.report.inspection import sparkline
-from lowtide.report.labels import labels
 from lowtide.report.peak import MOST_GROUPS, peak_groups, top_at_peak, what_ifs
 from lowtide.report.view import PlanView
 from lowtide.report.wording import made_line, numbers, peak_line, proof_sentence, share_of

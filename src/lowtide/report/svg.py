@@ -28,10 +28,8 @@ Line = tuple[int, int, int]  # first step, step behind the last, bytes
 
 
 def timeline_svg(view: PlanView, *, width: int = 720, height: int = 240, prefix: str = "lowtide") -> str:
-    """Live bytes over the steps, stacked by kind, the own order grey behind; the bound and the room as lines.
-
-    It stays below 30 kB whatever the plan.
-    """
+    """Live bytes over the steps, stacked by kind, the own order grey behind; the bound and the room as lines. It
+    stays below 30 kB whatever the plan."""
     figure = _Figure(view, width, height, max(1, view.bound_bytes or 0, view.peak_bytes, *view.own_order_bytes))
     body = [*figure.frame()]
     own = _picked(view.own_order_bytes)
@@ -73,10 +71,8 @@ def figure_names(view: PlanView) -> Iterator[str]:
 
 
 def arena_svg(view: PlanView, memory: int = 0, *, width: int = 720, prefix: str = "lowtide") -> str:
-    """Addresses and lifetimes in a memory: address up, steps to the right.
-
-    Outlined: live at the peak; hatched: written over an input; white: free.
-    """
+    """Addresses and lifetimes in a memory: address up, steps to the right. Outlined: live at the peak; hatched:
+    written over an input; white: free."""
     name, size = view.memories[memory].name, view.memories[memory].size
     height = 320
     figure = _Figure(view, width, height, max(size, 1))

@@ -10,13 +10,10 @@ from typing import Any
 from lowtide.certificates import CutCertificate, SearchCertificate
 from lowtide.ops.table import TABLE
 from lowtide.plan import Plan, RuntimeArenas, RuntimeParts, least_required
-from lowtide.report.aliases import alias_rows, aliases_of
 from lowtide.report.columns import CUT_SHORT, above_text, change, columns
 from lowtide.report.conflict import conflict_text
-from lowtide.report.cuts import cut_text, not_cut_text
+from lowtide.report.cuts import alias_rows, aliases_of, cut_text, fission_rows, loop_rows, not_cut_text
 from lowtide.report.figures import figures_rows
-from lowtide.report.fission import fission_rows
-from lowtide.report.loops import loop_rows
 from lowtide.rewrites import COUNTED, PlanCost, Recomputation, Recompute, Swap, Swapping, in_parts, recomputes_ops
 from lowtide.rules import RULES
 from lowtide.rules.onnxruntime.rule import EXTEND_BYTES

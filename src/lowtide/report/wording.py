@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from lowtide.certificates import CutCertificate, SearchCertificate
 from lowtide.plan import Plan, RuntimeFigure
 from lowtide.report.columns import change
-from lowtide.report.compared import why_apart
+from lowtide.report.comparison import why_apart
 from lowtide.report.cuts import EXACTNESS
 from lowtide.report.figures import NOBODYS, figures_line
 from lowtide.report.text import RUNTIME_ARENA, over_what, parts_text, proof_text, recomputed_text

@@ -47,13 +47,8 @@ def block_probe() -> bytes:
 
 @cache
 def block_size() -> int:
-    """The block of the onnxruntime that is installed on this processor; 0 if it has no such layout.
-
-    Raises
-    ------
-    MissingExtraError
-        onnxruntime is not installed.
-    """
+    """The block of the onnxruntime that is installed on this processor; 0 if it has no such layout. Raises
+    `MissingExtraError`: onnxruntime is not installed."""
     onnxruntime = runtime()
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4

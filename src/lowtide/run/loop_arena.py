@@ -33,24 +33,14 @@ def broken(why: str) -> VerificationError:
 
 @dataclass
 class LoopArena:
-    """The arena of one run.
+    """The arena of one run."""
 
-    Attributes
-    ----------
-    graph
-        The user's.
-    values
-        What the runtime made of each tensor that is no constant, by id.
-    channels_last
-        Whether images lie with their channels last in the arena; they do not in `values`.
-    positions, compared_bytes
-        Positions of ops that ran in loops; bytes that were read and compared, of untiled ops too.
-    """
-
-    graph: Graph
+    graph: Graph  # the user's
     plan: Plan
-    values: Mapping[int, Array]
-    channels_last: bool = False
+    values: Mapping[int, Array]  # what the runtime made of each tensor that is no constant, by id
+    channels_last: bool = False  # whether images lie with their channels last in the arena; they do not in `values`
+    # positions, compared_bytes: positions of ops that ran in loops; bytes that were read and compared, of untiled ops
+    # too.
     positions: int = 0
     compared_bytes: int = 0
     arena: Array = field(init=False)
@@ -63,13 +53,7 @@ class LoopArena:
                 raise InputError(f"{t.label} has {t.size} bytes in the plan and {size} in the runtime", t.label)
 
     def replay(self) -> None:
-        """Run the plan's order.
-
-        Raises
-        ------
-        VerificationError
-            ``simulation``: what an op reads is not there.
-        """
+        """Run the plan's order. Raises `VerificationError`: ``simulation``: what an op reads is not there."""
         streamed = {int(t) for loop in self.plan.loops or () for t in loop.streamed}
         for t in self.graph.tensors:
             if t.kind is Kind.INPUT and t.id not in streamed:

@@ -23,18 +23,9 @@ _KEPT = ("ConvTranspose", "QLinearConv")
 
 
 def check_measured(plan: Plan, seen: AnyRunReport, footprint_bytes: tuple[int, ...] = ()) -> None:
-    """Compare every figure that the plan calls exact with what was measured.
-
-    Parameters
-    ----------
-    footprint_bytes
-        Per step of the plan's order, to name the op at which most is in use where nothing more is known.
-
-    Raises
-    ------
-    VerificationError
-        ``measured``: the first that was missed, in bytes, and the op.
-    """
+    """Compare every figure that the plan calls exact with what was measured. `footprint_bytes`: per step of the
+    plan's order, to name the op at which most is in use where nothing more is known. Raises `VerificationError`:
+    ``measured``: the first that was missed, in bytes, and the op."""
     if isinstance(seen, LoopRunReport):  # replayed, not measured
         return
     missed = next(_missed(plan, seen), None)

@@ -22,8 +22,8 @@ from uuid import uuid4
 import numpy as np
 
 from lowtide.cost.file import Level
+from lowtide.cost.model import Work, work_of
 from lowtide.cost.signature import Signature, of_op
-from lowtide.cost.work import Work, work_of
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.part import Glue, adapter, given_box
 from lowtide.run.ort_session import runtime
@@ -43,20 +43,12 @@ LAYOUTS = ("ReorderInput", "ReorderOutput")
 
 @dataclass(frozen=True)
 class Node:
-    """A node to time.
+    """A node to time."""
 
-    Attributes
-    ----------
-    signature
-        What the cost file knows it by; None for what holds parts together, which only its family is made of.
-    work
-        What it has to do.
-    graph, op
-        A graph that holds just its tensors, and the op.
-    """
-
+    # What the cost file knows it by; None for what holds parts together, which only its family is made of.
     signature: Signature | None
-    work: Work
+    work: Work  # what it has to do
+    # graph, op: a graph that holds just its tensors, and the op.
     graph: Graph
     op: Op
 
@@ -193,13 +185,8 @@ def _alone(
 def time_nodes(
     nodes: Sequence[Node], level: Level, threads: int, seed: int, report: Callable[[Node], bool]
 ) -> dict[int, float]:
-    """Time nodes once each: seconds by position; those that the runtime refuses are left out.
-
-    Parameters
-    ----------
-    report
-        Called before each; False: it is enough.
-    """
+    """Time nodes once each: seconds by position; those that the runtime refuses are left out. `report`: called
+    before each; False: it is enough."""
     result = {}
     with tempfile.TemporaryDirectory(prefix="lowtide-measure-") as folder:
         for k, node in enumerate(nodes):

@@ -72,27 +72,14 @@ def run_onnx(
 ) -> RunReport:
     """Run two files on the same random inputs and compare what comes out.
 
-    Parameters
-    ----------
-    original, planned, plan
-        The model, what `lowtide plan` wrote, and its plan, whose seed is that of the inputs.
-    dims
-        Size of each symbolic dimension by name, or by ``"input:axis"``.
-    footprint_bytes
-        The plan's footprint per step, without workspace, for comparison with what is measured.
-    model
-        What onnxruntime's defaults are measured on, if not `original`: what that was made of.
-    timed
-        Whether to run both in turn, each in a process of its own, for `RunReport.timing`.
-
-    Raises
-    ------
-    InputError
-        Weights are missing, the original does not load or run, or an input has a free dimension or an unknown type.
-    MissingExtraError
-        onnxruntime is not installed.
-    VerificationError
-        ``run``: the planned nodes are not the original's in the plan's order, or onnxruntime does not run them.
+    `original`, `planned`, `plan`: the model, what `lowtide plan` wrote, and its plan, whose seed is that of the inputs.
+    `dims`: size of each symbolic dimension by name, or by ``"input:axis"``. `footprint_bytes`: the plan's footprint per
+    step, without workspace, for comparison with what is measured. `model`: what onnxruntime's defaults are measured on,
+    if not `original`: what that was made of. `timed`: whether to run both in turn, each in a process of its own, for
+    `RunReport.timing`. Raises `InputError`: weights are missing, the original does not load or run, or an input has a
+    free dimension or an unknown type. Raises `MissingExtraError`: onnxruntime is not installed. Raises
+    `VerificationError`: ``run``: the planned nodes are not the original's in the plan's order, or onnxruntime does not
+    run them.
     """
     runtime()
     check_weights(original)
@@ -213,13 +200,8 @@ def _timing(original: Path, planned: Path, plan: Plan, dims: Dims) -> Timing | N
 
 
 def draw(session: Any, path: Path, seed: int, count: int, dims: Dims) -> tuple[list[dict[str, np.ndarray]], list[Any]]:
-    """Random inputs with which the model runs, and what it gives for the first.
-
-    Raises
-    ------
-    InputError
-        A free dimension has no size in `dims`, an input has a type that cannot be drawn, or the model does not run.
-    """
+    """Random inputs with which the model runs, and what it gives for the first. Raises `InputError`: a free
+    dimension has no size in `dims`, an input has a type that cannot be drawn, or the model does not run."""
     sizes, given = split_dims(dims)
     shapes: dict[str, tuple[int, ...]] = {}
     free: list[str] = []

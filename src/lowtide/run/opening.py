@@ -17,20 +17,9 @@ EXTERNAL_FOLDER = "session.model_external_initializers_file_folder_path"
 
 
 def onnx_refusal(file: Path, external: Path | None = None) -> str:
-    """Why onnxruntime does not open an ONNX file at its default level of optimisation; empty: it does.
-
-    It is opened in another process, because onnxruntime's optimiser can crash on a file.
-
-    Parameters
-    ----------
-    external
-        The folder of its external data, if that is another one than its own.
-
-    Raises
-    ------
-    ImportError
-        onnxruntime is not installed.
-    """
+    """Why onnxruntime does not open an ONNX file at its default level of optimisation; empty: it does. It is opened
+    in another process, because onnxruntime's optimiser can crash on a file. `external`: the folder of its external
+    data, if that is another one than its own. Raises `ImportError`: onnxruntime is not installed."""
     if importlib.util.find_spec("onnxruntime") is None:
         raise ImportError("onnxruntime is not installed")
     server = _server()
@@ -101,13 +90,8 @@ def _gist(error: Exception) -> str:
 
 
 def tflite_refusals(file: Path) -> dict[str, str]:
-    """Why runtimes do not open a .tflite file, by their names; those that do are left out.
-
-    Raises
-    ------
-    ImportError
-        Neither tflite-micro nor ai-edge-litert is installed.
-    """
+    """Why runtimes do not open a .tflite file, by their names; those that do are left out. Raises `ImportError`:
+    neither tflite-micro nor ai-edge-litert is installed."""
     from lowtide.run.tflite import RUNTIMES, ask_to_open
 
     there = [name for name, package in RUNTIMES.items() if importlib.util.find_spec(package) is not None]

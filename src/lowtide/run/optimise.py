@@ -3,10 +3,13 @@
 Fused nodes, folded constants and fixed dimensions are then in the file, and nothing is left that onnxruntime would do
 at load time, where it would also change the order. What level "extended" fuses runs on any CPU; level "all" also
 rewrites convolutions for the CPU at hand, which is onnxruntime's default and often needs less memory.
+
+An optimised ONNX file in one form: onnxruntime names and orders what it adds by addresses, anew in every process.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from math import prod
 from pathlib import Path
@@ -16,7 +19,6 @@ from lowtide.errors import InputError, MissingExtraError, first_line
 from lowtide.read.onnx.shapes import with_small_constants
 from lowtide.read.onnx.wire import read_metadata
 from lowtide.run import blocks
-from lowtide.run.canonical import make_canonical
 from lowtide.run.opening import EXTERNAL_FOLDER
 from lowtide.run.stay_blocked import stay_blocked
 
@@ -38,22 +40,12 @@ def write_optimized(
 ) -> None:
     """Let onnxruntime optimise a model offline. The same onnxruntime writes the same bytes.
 
-    Parameters
-    ----------
-    model, out
-        The model, and the file to write. Weights are inside, or, if the model has more than `inline_bytes` of them
-        outside, in a file of that name and ``.data`` next to it: protobuf holds 2 GiB at most.
-    dims
-        Sizes of free dimensions by their names, of unnamed ones as ``"INPUT:AXIS"``; they are fixed in the file.
-    level
-        ``"extended"``, or ``"all"`` for a file that is to run on CPUs like this one only.
-
-    Raises
-    ------
-    InputError
-        onnxruntime cannot load the model: weights are missing, for one; or it was optimised for other processors.
-    MissingExtraError
-        onnxruntime is not installed.
+    `model`, `out`: the model, and the file to write. Weights are inside, or, if the model has more than `inline_bytes`
+    of them outside, in a file of that name and ``.data`` next to it: protobuf holds 2 GiB at most. `dims`: sizes of
+    free dimensions by their names, of unnamed ones as ``"INPUT:AXIS"``; they are fixed in the file. `level`:
+    ``"extended"``, or ``"all"`` for a file that is to run on CPUs like this one only. Raises `InputError`: onnxruntime
+    cannot load the model: weights are missing, for one; or it was optimised for other processors. Raises
+    `MissingExtraError`: onnxruntime is not installed.
     """
     try:
         import onnxruntime
@@ -162,3 +154,63 @@ def _external_bytes(tensor: Any) -> int:
     import onnx
 
     return onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize * prod(tensor.dims)
+
+
+_TOKEN = re.compile(r"_token_\d+$")
+"""How names end that onnxruntime draws."""
+_ADDED = ("ReorderInput", "ReorderOutput")
+"""Ops that change the layout."""
+
+
+def make_canonical(file: Path) -> None:
+    """Number the nodes and tensors that onnxruntime added, and order all nodes, depth first from the graph's outputs;
+    what the file computes stays as it is."""
+    import onnx
+
+    proto = onnx.load(str(file), load_external_data=False)
+    graph = proto.graph
+    ordered = _depth_first(graph)
+    drawn = [name for node in ordered for name in (*node.input, *node.output) if _TOKEN.search(name)]
+    new = {name: f"{_TOKEN.sub('', name)}_added_{k}" for k, name in enumerate(dict.fromkeys(drawn))}
+    for node in ordered:
+        if node.op_type in _ADDED or _TOKEN.search(node.name):
+            node.name = f"{node.op_type} for {new.get(node.output[0], node.output[0])}"
+        node.input[:] = [new.get(name, name) for name in node.input]
+        node.output[:] = [new.get(name, name) for name in node.output]
+    for value in (*graph.value_info, *graph.initializer):
+        value.name = new.get(value.name, value.name)
+    values = sorted(graph.value_info, key=lambda value: value.name)
+    nodes = [type(node).FromString(node.SerializeToString()) for node in ordered]
+    del graph.node[:], graph.value_info[:]
+    graph.node.extend(nodes)
+    graph.value_info.extend(values)
+    file.write_bytes(proto.SerializeToString(deterministic=True))
+
+
+def _depth_first(graph: Any) -> list[Any]:
+    """The nodes, each behind those that it reads from: from the outputs on, and those that no output needs last."""
+    maker = {name: node for node in graph.node for name in node.output if name}
+    done: set[int] = set()
+    order: list[Any] = []
+    for root in [maker[o.name] for o in graph.output if o.name in maker] + list(graph.node):
+        stack = [(root, iter(_read(root)))] if id(root) not in done else []
+        done.add(id(root))
+        while stack:
+            node, names = stack[-1]
+            name = next(names, None)
+            if name is None:
+                order.append(node)
+                stack.pop()
+            elif name in maker and id(maker[name]) not in done:
+                done.add(id(maker[name]))
+                stack.append((maker[name], iter(_read(maker[name]))))
+    return order
+
+
+def _read(node: Any) -> list[str]:
+    """Names that a node reads, those that its bodies capture among them."""
+    names = list(node.input)
+    for attribute in node.attribute:
+        for body in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
+            names += [name for inner in body.node for name in _read(inner)]
+    return names

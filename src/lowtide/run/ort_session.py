@@ -20,27 +20,14 @@ from lowtide.rules.onnxruntime.rule import EXTEND_BYTES
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """How a session runs.
+    """How a session runs."""
 
-    Attributes
-    ----------
-    keep_order
-        The file's order and graph as they are; else onnxruntime's defaults for both.
-    reuse
-        onnxruntime's own memory reuse.
-    arena_bytes
-        Size of the first block of an exact arena of the process's own; None: the session's growing arena.
-    optimised
-        Whether onnxruntime's own optimiser runs, where the order is not kept.
-    profiled
-        Whether it says what each node takes.
-    """
-
-    keep_order: bool = True
-    reuse: bool = False
+    keep_order: bool = True  # the file's order and graph as they are; else onnxruntime's defaults for both
+    reuse: bool = False  # onnxruntime's own memory reuse
+    # Size of the first block of an exact arena of the process's own; None: the session's growing arena.
     arena_bytes: int | None = None
-    optimised: bool = True
-    profiled: bool = True
+    optimised: bool = True  # whether onnxruntime's own optimiser runs, where the order is not kept
+    profiled: bool = True  # whether it says what each node takes
 
 
 PLANNED = SessionSettings()
@@ -53,21 +40,13 @@ UNMODIFIED = SessionSettings(keep_order=False, reuse=True, optimised=False)
 
 @dataclass(frozen=True, slots=True)
 class NodeEvent:
-    """A node of the profile's first run. Bytes are those above what there was before the first node.
+    """A node of the profile's first run. Bytes are those above what there was before the first node."""
 
-    Attributes
-    ----------
-    name, index
-        As onnxruntime names and counts nodes.
-    requested_bytes
-        Exact sizes of what was there when the node had run, its inputs included.
-    in_use_bytes, mark_bytes
-        The same as the arena counts it, in chunks; and the highest so far, workspace included.
-    """
-
+    # name, index: as onnxruntime names and counts nodes.
     name: str
     index: str
-    requested_bytes: int
+    requested_bytes: int  # exact sizes of what was there when the node had run, its inputs included
+    # in_use_bytes, mark_bytes: the same as the arena counts it, in chunks; and the highest so far, workspace included.
     in_use_bytes: int
     mark_bytes: int
 
@@ -88,13 +67,7 @@ class SessionProfile:
 
 
 def runtime() -> Any:
-    """The module `onnxruntime`.
-
-    Raises
-    ------
-    MissingExtraError
-        It is not installed.
-    """
+    """The module `onnxruntime`. Raises `MissingExtraError`: it is not installed."""
     try:
         import onnxruntime
     except ImportError:

@@ -38,13 +38,7 @@ class Runner:
     drawn: ClassVar[Collection[str]]
 
     def dtype(self, name: str) -> np.dtype:
-        """Numpy's type for an element type.
-
-        Raises
-        ------
-        RefusedError
-            No number is drawn for it.
-        """
+        """Numpy's type for an element type. Raises `RefusedError`: no number is drawn for it."""
         if name not in self.drawn:
             raise RefusedError(f"elements of type {name or 'unknown'} are not drawn")
         return np.dtype(name)
@@ -54,48 +48,29 @@ class Runner:
         return np.frombuffer(value, self.dtype(dtype).newbyteorder("<")).reshape(shape).astype(self.dtype(dtype))
 
     def open(self, graph: Graph, op: Op, operands: Sequence[Operand | None]) -> Kernel:
-        """A function from operands (None: left out) to results; fixed values need not be looked at when it is called.
-
-        Raises
-        ------
-        RefusedError
-            The runtime does not take the op.
-        """
+        """A function from operands (None: left out) to results; fixed values need not be looked at when it is
+        called. Raises `RefusedError`: the runtime does not take the op."""
         raise NotImplementedError
 
 
 @dataclass
 class Findings:
-    """What probing an op showed.
+    """What probing an op showed."""
 
-    Attributes
-    ----------
-    parts
-        Parts probed from outside: not a bit moved, but in those that `wrong` tells of.
-    sums
-        Reduced axes whose parts were merged.
-    wrong
-        What contradicts the map, one line each.
-    inside, inside_moved
-        Parts whose inside was changed, and those that moved.
-    edges, edges_moved
-        First and last rows inside that were changed alone, and those that moved something: rows that an index names.
-    wholes, wholes_moved
-        The same of dimensions that are read in full.
-    loose
-        An example of a row that an index names and that did not move anything.
-    """
-
-    parts: int = 0
-    sums: int = 0
-    wrong: list[str] = field(default_factory=list)
+    parts: int = 0  # parts probed from outside: not a bit moved, but in those that `wrong` tells of
+    sums: int = 0  # reduced axes whose parts were merged
+    wrong: list[str] = field(default_factory=list)  # what contradicts the map, one line each
+    # inside, inside_moved: parts whose inside was changed, and those that moved.
     inside: int = 0
     inside_moved: int = 0
+    # edges, edges_moved: first and last rows inside that were changed alone, and those that moved something: rows that
+    # an index names.
     edges: int = 0
     edges_moved: int = 0
+    # wholes, wholes_moved: the same of dimensions that are read in full.
     wholes: int = 0
     wholes_moved: int = 0
-    loose: str = ""
+    loose: str = ""  # an example of a row that an index names and that did not move anything
 
 
 class Probe:
@@ -217,10 +192,7 @@ class Probe:
 
     def _edges(self, part: Part) -> Iterator[tuple[int, int, int, bool]]:
         """First and last rows of what the part needs, of dimensions that a cut axis runs along and of those read in
-        full.
-
-        Operand, dimension, row, and whether an index names it.
-        """
+        full. Operand, dimension, row, and whether an index names it."""
         for i, operand in enumerate(self._operands):
             if operand is None or operand.value is not None or i in self._access.literal:
                 continue

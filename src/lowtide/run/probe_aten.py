@@ -63,13 +63,8 @@ class AtenRunner(Runner):
 
 
 def arguments_of(schema: Any, tensors: Sequence[Any], op: Op) -> dict[str, Any]:
-    """Arguments by name: tensors one after the other, where a list of them takes all that are left over.
-
-    Raises
-    ------
-    RefusedError
-        An argument without a default is not among the op's attributes.
-    """
+    """Arguments by name: tensors one after the other, where a list of them takes all that are left over. Raises
+    `RefusedError`: an argument without a default is not among the op's attributes."""
     kinds = [str(argument.type) for argument in schema.arguments]
     single = sum(kind in _TENSOR for kind in kinds)
     waiting = list(tensors)

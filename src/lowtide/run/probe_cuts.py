@@ -20,11 +20,10 @@ from lowtide.ops.meaning import Meaning
 from lowtide.ops.onnx.blocked import DOMAIN
 from lowtide.run.probe import Operand, RefusedError, Runner
 from lowtide.run.probe_feeds import Arrays, Feeds
-from lowtide.run.probe_nodes import literal_value
-from lowtide.run.probe_sizes import cost, shrunk
+from lowtide.run.probe_nodes import cost, literal_value, shrunk
 from lowtide.run_reports import rounding
 from lowtide.transform.cut import Cut, Cutter, Region
-from lowtide.transform.part_values import quant_of_rows
+from lowtide.transform.part_builder import quant_of_rows
 from lowtide.transform.parts import PartGraph, apply
 
 PALETTES = (0, 1)
@@ -34,20 +33,9 @@ Values = dict[int, np.ndarray]
 
 
 def probe_cut(cutter: Cutter, cut: Cut, runner: Runner, seed: int, budget: int) -> str:
-    """What is wrong with the parts of an op; empty: nothing.
-
-    Parameters
-    ----------
-    cutter
-        Of the graph that is cut.
-    budget
-        Elements and multiplications above which smaller operands are taken, and parts of the same shares.
-
-    Raises
-    ------
-    RefusedError
-        The runtime does not take the op, or it cannot be cut when it is smaller.
-    """
+    """What is wrong with the parts of an op; empty: nothing. `cutter`: of the graph that is cut. `budget`: elements
+    and multiplications above which smaller operands are taken, and parts of the same shares. Raises `RefusedError`:
+    the runtime does not take the op, or it cannot be cut when it is smaller."""
     op, known = cutter.graph.op_by_id[cut.op], cutter.meaning(cut.op)
     assert known is not None, op.label
     alone = _alone(cutter.graph, op, known, runner, budget)

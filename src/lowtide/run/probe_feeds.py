@@ -52,13 +52,8 @@ class Feeds:
         self._drawn: list[tuple[Arrays, Arrays, list[np.ndarray]] | RefusedError] = []
 
     def of(self, palette: int) -> tuple[Arrays, Arrays, list[np.ndarray]]:
-        """Operands, others, and the results of the former.
-
-        Raises
-        ------
-        RefusedError
-            The op does not run on such numbers.
-        """
+        """Operands, others, and the results of the former. Raises `RefusedError`: the op does not run on such
+        numbers."""
         while len(self._drawn) <= palette:
             at = len(self._drawn)
             base, other = self._draw(at), self._draw(at)

@@ -14,32 +14,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NodeProbe:
-    """A node, and those like it, probed once.
+    """A node, and those like it, probed once."""
 
-    Attributes
-    ----------
-    op
-        Id of the first of them.
-    nodes
-        How many are alike: type, attributes, shapes, constant values.
-    family, exact, merged
-        As `lowtide.ops.meaning.Meaning` and `lowtide.ops.access.Access` have them; merged is empty if nothing is.
-    smaller
-        Whether it was run on smaller operands than the model's.
-    parts, sums, wrong, inside, inside_moved, edges, edges_moved, wholes, wholes_moved, loose
-        As `lowtide.run.probe.Findings`.
-    skipped
-        Why it was not run; empty if it was.
-    """
-
-    op: int
+    op: int  # id of the first of them
     name: str
     type: str
-    nodes: int
+    nodes: int  # how many are alike: type, attributes, shapes, constant values
+    # family, exact, merged: as `lowtide.ops.meaning.Meaning` and `lowtide.ops.access.Access` have them; merged is empty
+    # if nothing is.
     family: str
     exact: str
     merged: str
-    smaller: bool = False
+    smaller: bool = False  # whether it was run on smaller operands than the model's
+    # parts, sums, wrong, inside, inside_moved, edges, edges_moved, wholes, wholes_moved, loose: as
+    # `lowtide.run.probe.Findings`.
     parts: int = 0
     sums: int = 0
     wrong: tuple[str, ...] = ()
@@ -50,7 +38,7 @@ class NodeProbe:
     wholes: int = 0
     wholes_moved: int = 0
     loose: str = ""
-    skipped: str = ""
+    skipped: str = ""  # why it was not run; empty if it was
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,61 +53,39 @@ class OpaqueNode:
 
 @dataclass(frozen=True, slots=True)
 class KindProbe:
-    """What was probed of one op type under one family; `exact` has every class met, as ``kernel, sum``.
-
-    Attributes
-    ----------
-    nodes, distinct
-        Nodes of the model, and how many of them differ.
-    skipped
-        Of those that differ: not run.
-    tested, moved
-        Insides, and first and last rows inside, that were changed, and those that moved something: tightness.
-    """
+    """What was probed of one op type under one family; `exact` has every class met, as ``kernel, sum``."""
 
     type: str
     family: str
     exact: str
+    # nodes, distinct: nodes of the model, and how many of them differ.
     nodes: int
     distinct: int
-    skipped: int
+    skipped: int  # of those that differ: not run
     smaller: int
     parts: int
     sums: int
     wrong: int
+    # tested, moved: insides, and first and last rows inside, that were changed, and those that moved something:
+    # tightness.
     tested: int
     moved: int
 
 
 @dataclass(frozen=True, repr=False, slots=True)
 class Probing:
-    """The maps of a model.
-
-    Attributes
-    ----------
-    nodes
-        Ops of the model that run; those computed beforehand are not among them.
-    parts, sums
-        Parts probed from outside, and reduced axes whose parts were merged.
-    wrong
-        Distinct nodes that contradict their map.
-    kinds
-        One line for each op type and family, in order of their names; opaque ones too.
-    probes
-        One entry for nodes that are alike, in the order of the file.
-    opaque
-        Every node without a meaning.
-    """
+    """The maps of a model."""
 
     model: str
     dialect: str
-    nodes: int
+    nodes: int  # ops of the model that run; those computed beforehand are not among them
+    # parts, sums: parts probed from outside, and reduced axes whose parts were merged.
     parts: int
     sums: int
-    wrong: int
-    kinds: tuple[KindProbe, ...]
-    probes: tuple[NodeProbe, ...]
-    opaque: tuple[OpaqueNode, ...]
+    wrong: int  # distinct nodes that contradict their map
+    kinds: tuple[KindProbe, ...]  # one line for each op type and family, in order of their names; opaque ones too
+    probes: tuple[NodeProbe, ...]  # one entry for nodes that are alike, in the order of the file
+    opaque: tuple[OpaqueNode, ...]  # every node without a meaning
 
     def __repr__(self) -> str:
         return brief(self, "model dialect nodes parts sums wrong opaque")

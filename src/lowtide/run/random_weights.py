@@ -55,12 +55,8 @@ def with_random_weights(model: Path, out: Path, seed: int = 0, *, fillers: bool 
     ConstantOfShape nodes of a known shape, with which the models of the onnx package stand for weights, are weights
     too. A missing bias of a convolution becomes the vector that it has to be: torch 2.13 exports three-dimensional
     convolutions without bias with one of shape (filters, 2), which onnxruntime refuses whatever is in it. Weights that
-    an ONNX file cannot hold (2 GiB) are written to ``OUT.data`` next to it.
-
-    Raises
-    ------
-    InputError
-        The model cannot be read.
+    an ONNX file cannot hold (2 GiB) are written to ``OUT.data`` next to it. Raises `InputError`: the model cannot be
+    read.
     """
     proto = _load(model)
     absent = set(missing_weights(model))

@@ -30,25 +30,15 @@ _BLOCKED = "_nchwc"
 
 @dataclass(frozen=True)
 class SessionSeconds:
-    """What a session's nodes take.
+    """What a session's nodes take."""
 
-    Attributes
-    ----------
-    ops
-        Seconds by op id, of those that ran, by the clock of the profile; 0 for one that the optimiser took into
-        another. Low ones of several runs: where other work takes the processor away, the longest nodes are hit most.
-    layout_seconds
-        Of all changes of layout together.
-    seconds
-        Of a run without a profile, which costs time itself: of the processor on one thread, else of the clock.
-    nodes
-        How many ran, changes of layout among them.
-    """
-
+    # Seconds by op id, of those that ran, by the clock of the profile; 0 for one that the optimiser took into another.
+    # Low ones of several runs: where other work takes the processor away, the longest nodes are hit most.
     ops: dict[int, float]
-    layout_seconds: float
+    layout_seconds: float  # of all changes of layout together
+    # Of a run without a profile, which costs time itself: of the processor on one thread, else of the clock.
     seconds: float
-    nodes: int
+    nodes: int  # how many ran, changes of layout among them
 
     @property
     def profiled_seconds(self) -> float:
@@ -60,14 +50,8 @@ def session_seconds(
     files: Sequence[tuple[Path, Graph]], level: Level, threads: int, seed: int, dims: Dims
 ) -> list[SessionSeconds]:
     """Run files in turn a few times, so that what else the machine does falls on all, and say what their ops take.
-
-    Each run is compared with the run of the first file just before it.
-
-    Raises
-    ------
-    InputError
-        onnxruntime cannot run one.
-    """
+    Each run is compared with the run of the first file just before it. Raises `InputError`: onnxruntime cannot run
+    one."""
     request = {
         "paths": [str(path) for path, _ in files], "level": level, "threads": threads, "seed": seed,
         "dims": dict(dims), "seconds": _SECONDS,

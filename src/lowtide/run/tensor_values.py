@@ -13,14 +13,16 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from lowtide.errors import InputError, MissingExtraError, first_line
 from lowtide.graph import Graph, Kind
-from lowtide.run.loop_arena import Array
+from lowtide.plan import Plan
+from lowtide.run.loop_arena import Array, LoopArena
+from lowtide.run_reports import LoopRunReport, OutputComparison
 from lowtide.sizes import Dims
 
 _PATIENCE_SECONDS = 600
@@ -29,15 +31,8 @@ Values = dict[int, Array]
 
 
 def litert_values(graph: Graph, model: Path, seed: int, inputs: int) -> list[Values]:
-    """Tensors by id, for each of some random inputs.
-
-    Raises
-    ------
-    InputError
-        LiteRT does not run the model.
-    MissingExtraError
-        It is not installed.
-    """
+    """Tensors by id, for each of some random inputs. Raises `InputError`: liteRT does not run the model. Raises
+    `MissingExtraError`: it is not installed."""
     if importlib.util.find_spec("ai_edge_litert") is None:
         raise MissingExtraError("ai-edge-litert", "tflite", "lowtide verify --run")
     wanted = [t.id for t in graph.tensors if t.kind is not Kind.CONSTANT]
@@ -93,15 +88,8 @@ def kept_by_litert(model: Path, seed: int, inputs: int, tensors: Sequence[int]) 
 
 
 def onnxruntime_values(graph: Graph, model: Path, seed: int, inputs: int, dims: Dims) -> list[Values]:
-    """The same of an ONNX file, every node's results made outputs, nothing optimised.
-
-    Raises
-    ------
-    InputError
-        onnxruntime does not run it.
-    MissingExtraError
-        It is not installed.
-    """
+    """The same of an ONNX file, every node's results made outputs, nothing optimised. Raises `InputError`:
+    onnxruntime does not run it. Raises `MissingExtraError`: it is not installed."""
     from lowtide.run.onnx import draw
     from lowtide.run.ort_session import runtime
 
@@ -135,6 +123,27 @@ def onnxruntime_values(graph: Graph, model: Path, seed: int, inputs: int, dims: 
 def _names(graph: Graph) -> dict[str, int]:
     """Tensors that are no constants, by name."""
     return {t.name: t.id for t in graph.tensors if t.kind is not Kind.CONSTANT and t.name}
+
+
+def replay_loops(
+    graph: Graph, plan: Plan, values: Sequence[Mapping[int, Array]], runtime: str, *, channels_last: bool = False
+) -> LoopRunReport:
+    """Replay a plan. `graph`: the user's. `values`: for each input what the runtime made of every tensor that is no
+    constant, by id. `channels_last`: whether images lie with their channels last under the plan's target. Raises
+    `InputError`: a tensor has other bytes in the runtime, or it does not say what is in one. Raises
+    `VerificationError`: ``simulation``: what an op reads is not where the plan has it."""
+    positions = compared = 0
+    for each in values:
+        arena = LoopArena(graph, plan, each, channels_last)
+        arena.replay()
+        positions, compared = positions + arena.positions, compared + arena.compared_bytes
+    outputs = []
+    for t in graph.tensors:
+        if t.kind is Kind.OUTPUT:
+            seen = [each[t.id] for each in values if t.id in each]
+            same = all(np.array_equal(seen[0], other) for other in seen[1:])
+            outputs.append(OutputComparison(t.label, equal=True, max_abs_difference=None, vacuous=same))
+    return LoopRunReport(tuple(outputs), runtime, len(values), plan.arena_bytes or 0, positions, compared)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import os
 import statistics
 import subprocess
 import sys
+from base64 import b64decode
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -40,25 +41,10 @@ def run_tflite(
 ) -> TfliteRunReport:
     """Run two files on the same random inputs and compare what comes out.
 
-    Parameters
-    ----------
-    original, planned
-        The model and what `lowtide plan` wrote.
-    plan
-        The plan of `planned`.
-    inputs
-        How many different random inputs.
-    timed
-        Whether to run both in turn, for `RuntimeRun.timing`.
-
-    Raises
-    ------
-    InputError
-        No runtime runs the original.
-    MissingExtraError
-        Neither tflite-micro nor ai-edge-litert is installed.
-    VerificationError
-        ``run``: a runtime runs the original and not the planned file.
+    `original`, `planned`: the model and what `lowtide plan` wrote. `plan`: the plan of `planned`. `inputs`: how many
+    different random inputs. `timed`: whether to run both in turn, for `RuntimeRun.timing`. Raises `InputError`: no
+    runtime runs the original. Raises `MissingExtraError`: neither tflite-micro nor ai-edge-litert is installed. Raises
+    `VerificationError`: ``run``: a runtime runs the original and not the planned file.
     """
     tensors = [_in_arena(path) for path in (original, planned)]
     there = [name for name, package in RUNTIMES.items() if importlib.util.find_spec(package) is not None]
@@ -131,6 +117,14 @@ def ask(
     """Run files in one runtime, in a process of its own. Its answer, or ``{"error": why}``."""
     what = {"runtime": runtime, "files": files, "seed": seed, "inputs": inputs, "tensors": tensors}
     return _answer(what | {"timed": timed}, files[0])
+
+
+def tflm_vectors(file: Path, seed: int, inputs: int) -> tuple[bytes, bytes] | str:
+    """Random inputs and what TFLM makes of them in turn, in a process of its own; or why there are none."""
+    if importlib.util.find_spec(RUNTIMES["tflm"]) is None:
+        return "the package tflite-micro is not installed"
+    answer = _answer({"vectors": str(file), "seed": seed, "inputs": inputs}, str(file))
+    return answer["error"] if "error" in answer else (b64decode(answer["given"]), b64decode(answer["results"]))
 
 
 def ask_to_open(runtimes: Sequence[str], file: str) -> dict[str, str]:

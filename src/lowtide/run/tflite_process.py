@@ -4,7 +4,8 @@ TFLM and LiteRT are native code that trusts its files, and TFLM prints what it m
 belongs in the process of the caller. Standard input holds ``{"runtime", "files", "seed", "inputs", "tensors"}``, the
 last being for each file the tensors of subgraph 0 that are no constants; standard output gets one object, with
 ``"error"`` (and ``"file"``) if the runtime refuses. With ``{"open", "runtimes"}`` a file is opened in each of these and
-not run: ``"refused"`` says why by runtime.
+not run: ``"refused"`` says why by runtime. With ``{"vectors", "seed", "inputs"}`` one is run by TFLM: ``"given"`` and
+``"results"``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import re
 import sys
 import tempfile
 import time
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -46,6 +48,9 @@ def main() -> None:
         json.dump({"refused": refusals(request["open"], request["runtimes"])}, sys.stdout)
         return
     try:
+        if "vectors" in request:
+            json.dump(vectors(request["vectors"], request["seed"], request["inputs"]), sys.stdout)
+            return
         answer = run(request["runtime"], request["files"], request["seed"], request["inputs"], request["tensors"])
         if request.get("timed"):
             answer["seconds"] = in_turn(request["runtime"], request["files"], request["seed"])
@@ -92,6 +97,18 @@ def run(runtime: str, files: Sequence[str], seed: int, inputs: int, tensors: Seq
         "outputs": outputs,
         "deterministic": steady,
         "measured": [session.measured(listed) for session, listed in zip(sessions, tensors, strict=True)],
+    }
+
+
+def vectors(file: str, seed: int, inputs: int) -> dict[str, str]:
+    """Random inputs and what TFLM makes of them in turn, in base 64: of each run its tensors in the file's order."""
+    session = _tflm("tflm", file)
+    rng = np.random.default_rng(seed)
+    feeds = [[draw(rng, dtype, shape) for dtype, shape in session.inputs] for _ in range(inputs)]
+    results = [session.run(feed) for feed in feeds]
+    return {
+        name: b64encode(b"".join(value.tobytes() for run in runs for value in run)).decode()
+        for name, runs in (("given", feeds), ("results", results))
     }
 
 
@@ -150,10 +167,8 @@ class _Litert:
         return [np.array(self.interpreter.get_tensor(d["index"])) for d in self.interpreter.get_output_details()]
 
     def measured(self, tensors: Sequence[int]) -> dict[str, int]:
-        """Bytes from the first of these tensors to the end of the last, temporary ones that stand with them included.
-
-        Nothing with XNNPACK, whose workspace cannot be seen.
-        """
+        """Bytes from the first of these tensors to the end of the last, temporary ones that stand with them
+        included. Nothing with XNNPACK, whose workspace cannot be seen."""
         if not self.plain:
             return {}
         spans: dict[int, tuple[int, int]] = {}
@@ -263,10 +278,8 @@ def _tflm_runtime() -> Any:
 
 def smallest_arena(data: bytes, used: int) -> int:
     """Smallest arena, a multiple of 16, with which TFLM starts, by bisection; never below what it uses in the end.
-
-    While it starts, TFLM takes memory that it gives back, so that more may be needed than is used. Each size is tried
-    in a process of its own: some kernels write where they got no memory.
-    """
+    While it starts, TFLM takes memory that it gives back, so that more may be needed than is used. Each size is
+    tried in a process of its own: some kernels write where they got no memory."""
 
     def starts(units: int) -> bool:
         child = os.fork()

@@ -56,22 +56,10 @@ def run_fresh(
     least: int = LEAST_RUNS,
     tell: Callable[[str], None] | None = None,
 ) -> list[FreshRun]:
-    """Open models in fresh processes and run them in turn on the same random inputs.
-
-    Parameters
-    ----------
-    feeds
-        The file of the inputs, which a process of its own draws if it is not there.
-    runs, seconds, least
-        Runs of each model; fewer, but so many at least, if they take longer.
-    tell
-        Called with what is being done.
-
-    Raises
-    ------
-    InputError
-        onnxruntime does not open or run one of them.
-    """
+    """Open models in fresh processes and run them in turn on the same random inputs. `feeds`: the file of the
+    inputs, which a process of its own draws if it is not there. `runs`, `seconds`, `least`: runs of each model; fewer,
+    but so many at least, if they take longer. `tell` is called with what is being done. Raises `InputError`:
+    onnxruntime does not open or run one of them."""
     workers: list[_Worker] = []
     try:
         if not feeds.exists():

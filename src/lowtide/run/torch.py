@@ -3,13 +3,17 @@
 Live storages are counted as operators make them and as they die (a dispatch mode and weak references), weights and
 inputs apart. What kernels take while they run is not seen. Loading an archive with torch unpickles its example inputs
 in torch's weights-only way: run only archives that you trust.
+
+The most bytes of torch's storages that live at once, as operators make them and as they die: a dispatch mode and
+weak references. What kernels take while they run is not seen.
 """
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -17,7 +21,6 @@ from typing import Any
 
 from lowtide.errors import InputError, MissingExtraError, VerificationError, first_line
 from lowtide.plan import Plan
-from lowtide.run.live_storages import storages_peak
 from lowtide.run.timing import in_turn
 from lowtide.run_reports import OutputComparison, Timing, TorchRunReport
 
@@ -34,21 +37,10 @@ def run_torch(
 ) -> TorchRunReport:
     """Run two archives on the same random inputs and compare what comes out.
 
-    Parameters
-    ----------
-    shapes
-        Of the graph's inputs, for which it was planned; without them, or where there is another number, the example's.
-    timed
-        Whether to run both in turn, for `TorchRunReport.timing`.
-
-    Raises
-    ------
-    InputError
-        torch cannot load or run the original, or it holds no example inputs.
-    MissingExtraError
-        torch is not installed.
-    VerificationError
-        ``run``: torch does not load or run the planned archive.
+    `shapes`: of the graph's inputs, for which it was planned; without them, or where there is another number, the
+    example's. `timed`: whether to run both in turn, for `TorchRunReport.timing`. Raises `InputError`: torch cannot load
+    or run the original, or it holds no example inputs. Raises `MissingExtraError`: torch is not installed. Raises
+    `VerificationError`: ``run``: torch does not load or run the planned archive.
     """
     try:
         torch = import_module("torch")
@@ -160,3 +152,37 @@ def _names(program: Any) -> list[str]:
 
 def _in_order(names: list[str], plan: Plan) -> list[str]:
     return [names[i] for i in plan.order] if len(names) == len(plan.order) else []
+
+
+def storages_peak(function: Callable[[], Any], uncounted: Iterable[Any] = ()) -> tuple[Any, int]:
+    """What a function returns, and the most bytes of storages that lived at once while it ran. `uncounted` are
+    tensors that are there before. Only what operators return is seen."""
+    leaves = import_module("torch.utils._pytree").tree_leaves
+    tensor = import_module("torch").Tensor
+    known = {t.untyped_storage()._cdata for t in uncounted}
+    live: dict[int, int] = {}
+    now = most = 0
+
+    def gone(key: int) -> None:
+        nonlocal now
+        now -= live.pop(key, 0)
+
+    class Count(import_module("torch.utils._python_dispatch").TorchDispatchMode):
+        """Sees every operator's results."""
+
+        def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            nonlocal now, most
+            returned = operator(*args, **(kwargs or {}))
+            for value in leaves(returned):
+                storage = value.untyped_storage() if isinstance(value, tensor) else None
+                if storage is None or storage._cdata in known or storage._cdata in live:
+                    continue
+                live[storage._cdata] = storage.nbytes()
+                now += storage.nbytes()
+                weakref.finalize(storage, gone, storage._cdata)
+            most = max(most, now)
+            return returned
+
+    with Count():
+        returned = function()
+    return returned, most

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import MemoryModel
 from lowtide.graph import Graph
 from lowtide.plan import Plan, RuntimeFigure, RuntimeParts
@@ -82,10 +83,8 @@ class Runtime:
     arenas: ClassVar[int] = 0
 
     def own_arena(self, model: MemoryModel, order: tuple[int, ...], limits: Limits, *, others: bool) -> OwnArena:
-        """The order as the runtime runs it, and what its own planner takes for that.
-
-        With `others`, the order of no higher peak for which that is least.
-        """
+        """The order as the runtime runs it, and what its own planner takes for that. With `others`, the order of no
+        higher peak for which that is least."""
         return OwnArena(order)
 
     def room(self, graph: Graph, available: int) -> int:
@@ -134,3 +133,19 @@ class Runtime:
     def figures(self, model: MemoryModel, planned: Planned) -> list[RuntimeFigure] | None:
         """What the runtime takes by its defaults for the unmodified file, and with a plan; None if it has no say."""
         return None
+
+
+@dataclass(frozen=True)
+class Eager(Runtime):
+    """Kernels that allocate one by one."""
+
+    def judged(self, peak_bytes: int, arena_bytes: int) -> int:
+        """The peak."""
+        return peak_bytes
+
+    def figures(self, model: MemoryModel, planned: Planned) -> list[RuntimeFigure] | None:
+        """The peaks, of the own order and of the plan's."""
+        own = profile(model, range(len(model.graph.ops))).peak
+        return [
+            RuntimeFigure(runtime="PyTorch, eager", what="in use", default_bytes=own, planned_bytes=planned.peak_bytes)
+        ]

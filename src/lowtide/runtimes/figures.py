@@ -21,12 +21,10 @@ from lowtide.target import resolve
 def runtime_figures(
     memory: MemoryModel, planned: Planned, *, quick: bool = False, uncut: MemoryModel | None = None
 ) -> list[RuntimeFigure] | None:
-    """Both sides of each figure of a target's runtime.
-
-    `memory`: the graph under its target. `quick`: whether to leave out the arena that another runtime's own planner
-    makes of the plan, which takes a search. `uncut`: the user's own graph where `memory` is of its parts: what is taken
-    by the defaults is of that. Returns: none if there is nothing to say: the graph came from no file of the runtime's.
-    """
+    """Both sides of each figure of a target's runtime. `memory`: the graph under its target. `quick`: whether to
+    leave out the arena that another runtime's own planner makes of the plan, which takes a search. `uncut`: the
+    user's own graph where `memory` is of its parts: what is taken by the defaults is of that. Returns: none if there
+    is nothing to say: the graph came from no file of the runtime's."""
     own = runtime_of(memory.target)
     if type(own) is Runtime and memory.graph.dialect == "onnx":
         figures = _of_onnxruntime(memory.graph, planned, quick=quick)

@@ -93,10 +93,8 @@ def litert_arena(model: MemoryModel, order: Sequence[int]) -> LitertArena:
 
 
 def smallest_arena(model: MemoryModel, order: tuple[int, ...], limits: Limits) -> tuple[tuple[int, ...], int]:
-    """Among orders of no higher peak the one for which LiteRT makes the smallest arena; and that, in bytes.
-
-    The own order is tried too: where nothing is gained, nothing is moved.
-    """
+    """Among orders of no higher peak the one for which LiteRT makes the smallest arena; and that, in bytes. The own
+    order is tried too: where nothing is gained, nothing is moved."""
     own = tuple(range(len(order)))
     peak = profile(model, order).peak
     best, least = order, litert_arena(model, order).bytes

@@ -23,7 +23,7 @@ from lowtide.plan import RuntimeFigure
 from lowtide.rules.onnxruntime.known import CONDITIONAL, branch_choices, unknown_kernels
 from lowtide.rules.onnxruntime.rule import chunks, kept_chunks
 from lowtide.runtimes.base import OwnArena, Planned, Runtime
-from lowtide.runtimes.best_fit import FreeChunks
+from lowtide.runtimes.onnxruntime_defaults import FreeChunks
 from lowtide.schedule.restore_own_order import equal_orders
 from lowtide.stop import Limits
 
@@ -84,11 +84,9 @@ def smallest_block(
 
 
 def least_block(model: MemoryModel, order: Sequence[int], steps: Profile) -> int:
-    """Smallest block found in which an order fits; `steps` is its profile, whose in-place choices are taken.
-
-    It fits whichever branches conditional ops take, as long as those are few (`branch_choices`), and whether their
-    outputs are allocated before the branch runs (shapes that the file fixes) or by it (free dimensions).
-    """
+    """Smallest block found in which an order fits; `steps` is its profile, whose in-place choices are taken. It fits
+    whichever branches conditional ops take, as long as those are few (`branch_choices`), and whether their outputs
+    are allocated before the branch runs (shapes that the file fixes) or by it (free dimensions)."""
     choices = branch_choices(model.graph)
     traces = [
         events(model, order, steps, branches, late=late)
@@ -132,10 +130,8 @@ def events(
     model: MemoryModel, order: Sequence[int], steps: Profile, branches: Sequence[int] = (), *, late: bool = False
 ) -> list[Event]:
     """What is allocated and freed, in the order in which it happens: an op's outputs and its kernel's workspace.
-
-    `branches` says which body each conditional op runs, in the order in which they come; the first if it is too short.
-    `late`: outputs of conditional ops are allocated where their body makes them, not before it.
-    """
+    `branches` says which body each conditional op runs, in the order in which they come; the first if it is too
+    short. `late`: outputs of conditional ops are allocated where their body makes them, not before it."""
     trace = _Trace(model.alignment, iter(branches), late)
     for size in kept_chunks(model.graph):
         trace.begin(size)

@@ -11,6 +11,7 @@ runtime itself.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -18,7 +19,6 @@ from itertools import count
 from lowtide.analyse.storage import MemoryModel, body_bytes
 from lowtide.graph import Graph, Kind, Op
 from lowtide.rules.onnxruntime.rule import CHUNK_BYTES, OnnxRuntimeRule, chunks, kept_chunks
-from lowtide.runtimes.best_fit import FreeChunks
 from lowtide.sizes import round_up
 
 _RULE = OnnxRuntimeRule()
@@ -205,3 +205,38 @@ def _held(trace: Sequence[Take]) -> int:
             end = start + rounded
         place[chunk] = start, end
     return held
+
+
+class FreeChunks:
+    """Free stretches of addresses, half-open; those that touch are one."""
+
+    def __init__(self) -> None:
+        self._by_size: list[tuple[int, int]] = []
+        self._end_of: dict[int, int] = {}
+        self._start_of: dict[int, int] = {}
+
+    def add(self, start: int, end: int) -> None:
+        """A stretch that touches no other, or is not to be merged."""
+        self._end_of[start], self._start_of[end] = end, start
+        insort(self._by_size, (end - start, start))
+
+    def give(self, start: int, end: int) -> None:
+        """A stretch that is freed, merged with its free neighbours."""
+        if end in self._end_of:
+            end = self._drop(end, self._end_of[end])[1]
+        if start in self._start_of:
+            start = self._drop(self._start_of[start], start)[0]
+        self.add(start, end)
+
+    def take(self, size: int) -> tuple[int, int] | None:
+        """The smallest stretch of at least so many bytes, of equal ones the lowest; None if there is none."""
+        at = bisect_left(self._by_size, (size, -1))
+        if at == len(self._by_size):
+            return None
+        length, start = self._by_size[at]
+        return self._drop(start, start + length)
+
+    def _drop(self, start: int, end: int) -> tuple[int, int]:
+        del self._end_of[start], self._start_of[end]
+        del self._by_size[bisect_left(self._by_size, (end - start, start))]
+        return start, end

@@ -21,7 +21,7 @@ def runtime_of(target: Target) -> Runtime:
 
         return Onnxruntime(target)
     if target.allocates_one_by_one:
-        from lowtide.runtimes.torch import Eager
+        from lowtide.runtimes.base import Eager
 
         return Eager(target)
     return Runtime(target)

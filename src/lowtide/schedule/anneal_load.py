@@ -33,12 +33,10 @@ def anneal_load(
     rounds: int = ROUNDS,
     over: Callable[[], bool] | None = None,
 ) -> tuple[int, ...]:
-    """Walk from an order of at most `peak` bytes to one of at most `peak` with less load near it.
-
-    `model`: graph under a target. `order`: positions in own order, topological. `peak`: bytes that no footprint passes.
-    `seed`: of the walk; the same one gives the same order. `rounds`: swaps tried, in multiples of the number of ops.
-    `over`: says whether the walk ends now.
-    """
+    """Walk from an order of at most `peak` bytes to one of at most `peak` with less load near it. `model`: graph
+    under a target. `order`: positions in own order, topological. `peak`: bytes that no footprint passes. `seed`: of
+    the walk; the same one gives the same order. `rounds`: swaps tried, in multiples of the number of ops. `over`:
+    says whether the walk ends now."""
     n = len(order)
     if n < 2 or peak <= 0:
         return tuple(order)

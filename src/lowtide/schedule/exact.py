@@ -14,8 +14,7 @@ from lowtide import _core
 from lowtide.analyse.storage import MemoryModel
 from lowtide.certificates import Certificate, CutCertificate, FlowArc, FlowCase, NoCertificate, SearchCertificate
 from lowtide.errors import InputError
-from lowtide.schedule.core_model import core_model
-from lowtide.schedule.method import Schedule
+from lowtide.schedule.method import Schedule, core_model
 from lowtide.stop import Limits, Progress
 
 SECONDS_PER_OP = 1e-4
@@ -67,10 +66,8 @@ class Exact:
         return None
 
     def schedule(self, model: MemoryModel, limits: Limits) -> Schedule:
-        """Find the order of least peak, or the best within the limits, with the proved bound.
-
-        What is not proved is at least no worse than any plain order.
-        """
+        """Find the order of least peak, or the best within the limits, with the proved bound. What is not proved is
+        at least no worse than any plain order."""
         core = core_model(model)
         ops = len(model.graph.ops)
         set_aside = min(0.1 * limits.left_seconds, SECONDS_PER_OP * ops)
@@ -83,11 +80,9 @@ class Exact:
         return self._schedule(core, model, result, order)
 
     def within(self, model: MemoryModel, budget: int, limits: Limits) -> Schedule:
-        """Ask whether an order of peak at most `budget` bytes exists, and stop once that is known.
-
-        The answer is yes if the schedule's peak is within the budget, no if its lower bound is above it, and open
-        otherwise (``stopped`` says why).
-        """
+        """Ask whether an order of peak at most `budget` bytes exists, and stop once that is known. The answer is yes
+        if the schedule's peak is within the budget, no if its lower bound is above it, and open otherwise
+        (``stopped`` says why)."""
         core = core_model(model)
         result = self._solve(core, len(model.graph.ops), limits, budget=budget, until_decided=True)
         return self._schedule(core, model, result, tuple(result.order))

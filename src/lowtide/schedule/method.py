@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
+from lowtide import _core
 from lowtide.analyse.storage import MemoryModel
 from lowtide.certificates import Certificate, NoCertificate
 from lowtide.plan import Stopped
@@ -40,3 +41,8 @@ class Method(Protocol):
     def schedule(self, model: MemoryModel, limits: Limits) -> Schedule:
         """Find an order within the limits."""
         ...
+
+
+def core_model(model: MemoryModel) -> _core.Model:
+    """Hand a memory model to the core. Ops and storages keep their positions."""
+    return model.core

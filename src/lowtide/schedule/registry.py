@@ -65,10 +65,8 @@ def _with_options(method: Method, options: Mapping[str, str] | None) -> Method:
 
 
 def left_to_order(name: str, counters: Mapping[str, Any]) -> int | None:
-    """How many ops, or what a method takes for ops, it had to order by itself; None if it does not say.
-
-    Its class names the counter in `left_counter`.
-    """
+    """How many ops, or what a method takes for ops, it had to order by itself; None if it does not say. Its class
+    names the counter in `left_counter`."""
     left = counters.get(getattr(methods().get(name), "left_counter", ""))
     return sum(left) if isinstance(left, list) else left
 

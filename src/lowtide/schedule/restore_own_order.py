@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from lowtide import _core
 from lowtide.analyse.storage import MemoryModel
-from lowtide.schedule.core_model import core_model
+from lowtide.schedule.method import core_model
 
 
 def ops_moved(order: Sequence[int]) -> int:

@@ -85,11 +85,6 @@ class SpillMethod(Protocol):
         ...
 
     def spill(self, problem: SpillProblem, limits: Limits) -> SpillAnswer:
-        """Find an answer within the limits. The capacity is at least that of the largest op.
-
-        Raises
-        ------
-        NoRoomError
-            None was found.
-        """
+        """Find an answer within the limits. The capacity is at least that of the largest op. Raises `NoRoomError`:
+        None was found."""
         ...

@@ -91,10 +91,8 @@ class _Part:
     workspace: list[int]
 
     def row(self, s: int, led: list[int] | None) -> _Row | None:
-        """A storage that the core can move; `led`: the steps that touch it, with the lead of `Semantics`.
-
-        None where the part does not touch the storage, or one op alone does: then it counts as that op's workspace.
-        """
+        """A storage that the core can move; `led`: the steps that touch it, with the lead of `Semantics`. None where
+        the part does not touch the storage, or one op alone does: then it counts as that op's workspace."""
         problem, storage = self.problem, self.problem.model.storages[s]
         users = sorted(self.number[i] for i in storage.users if i in self.number)
         output = problem.is_output[s]

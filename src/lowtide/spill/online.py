@@ -162,11 +162,9 @@ def furthest(run: Run, size: int, stay: frozenset[int]) -> int:
 
 
 def cheapest(run: Run, size: int, stay: frozenset[int]) -> int:
-    """The greedy choice: a member of the set of least traffic that makes contiguous room.
-
-    Of equally cheap sets the one of fewer bytes, then the lowest. Once its first member has left, the rest is what
-    remains of the same set or a cheaper one.
-    """
+    """The greedy choice: a member of the set of least traffic that makes contiguous room. Of equally cheap sets the
+    one of fewer bytes, then the lowest. Once its first member has left, the rest is what remains of the same set or
+    a cheaper one."""
     who = run.arena.residents
     best = _least(run, run.arena.stretches(size), stay, [run.cost(s) for s in who], by_bytes=True)
     assert best is not None, "there is such a stretch, or nobody is asked"

@@ -21,7 +21,10 @@ from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import MemoryModel, Overwrite, memory_model, rounded_up
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind
+from lowtide.schedule.method import Schedule
+from lowtide.schedule.registry import make
 from lowtide.sizes import round_up
+from lowtide.stop import Limits
 from lowtide.target import Target
 
 
@@ -97,10 +100,8 @@ class SpillProblem:
     @property
     def room(self) -> int:
         """The capacity rounded up to the alignment: what does not fit there with rounded sizes fits nowhere.
-
         Whatever fits the fast memory with its offsets aligned fits this much if its size is rounded up. A plan is
-        made with rounded sizes within the capacity itself, so that where the two differ nothing is proved but this.
-        """
+        made with rounded sizes within the capacity itself, so that where the two differ nothing is proved but this."""
         return round_up(self.capacity, self.model.alignment)
 
     def from_outside(self, storage: int) -> bool:
@@ -205,10 +206,8 @@ class Timeline:
 
 def timeline(problem: SpillProblem, order: Sequence[int], in_place: Sequence[Overwrite] | None = None) -> Timeline:
     """Touches, forced bytes and gaps of an order; at each op the overwrite that saves most, if none are given.
-
     Before its first touch and after its last one a storage is not there: a graph input is loaded when it is first
-    used. A storage of no bytes is never touched.
-    """
+    used. A storage of no bytes is never touched."""
     model, semantics = problem.model, problem.semantics
     n = len(order)
     step_of = [0] * n
@@ -252,3 +251,23 @@ def _with_lead(touches: list[int], lead: int, *, from_outside: bool) -> list[int
     begins = [max(0, touches[0] - lead) if from_outside else touches[0]]
     begins += [max(before + 1, t - lead) for before, t in pairwise(touches)]
     return [t for begin, end in zip(begins, touches, strict=True) for t in range(begin, end + 1)]
+
+
+def model_while_used(problem: SpillProblem) -> MemoryModel:
+    """The problem's graph with constants counted only while ops read them, as orders of least peak are judged."""
+    model = problem.model
+    if model.target.constants != "always":
+        return model
+    return memory_model(model.graph, replace(model.target, constants="while_used"))
+
+
+def order_by(name: str, problem: SpillProblem, limits: Limits) -> tuple[int, ...]:
+    """Positions in own order: the own order, or what scheduling method `name` finds (least peak, without spilling)."""
+    if name == "own":
+        return tuple(range(problem.steps))
+    return make(name).schedule(model_while_used(problem), limits).order
+
+
+def least_peak(problem: SpillProblem, limits: Limits) -> Schedule:
+    """The order of least peak as `order_by` finds it, with the bytes that no order's peak is below, and why."""
+    return make("exact").schedule(model_while_used(problem), limits)

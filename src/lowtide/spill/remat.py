@@ -64,9 +64,7 @@ def _unproved(answer: SpillAnswer, clones: tuple[Change[Clone], ...]) -> SpillAn
 
 def _candidates(problem: SpillProblem, answer: SpillAnswer) -> list[Clone]:
     """A clone for the late readers of each fill whose storage is one tensor that one op makes; largest fill first.
-
-    Ops with a workspace are left out: recomputing them needs room where there is little.
-    """
+    Ops with a workspace are left out: recomputing them needs room where there is little."""
     model, order = problem.model, answer.order
     graph = model.graph
     clones = []

@@ -20,15 +20,12 @@ from lowtide.certificates import CutCertificate
 from lowtide.errors import sound
 from lowtide.schedule.method import Schedule
 from lowtide.spill.answer import NoRoomError, SpillAnswer
-from lowtide.spill.bound import BoundedWindow, live_too_much, windows
 from lowtide.spill.core_problem import CoreProblem, core_problem
 from lowtide.spill.one_order import CHAIN_WIDTH, OrderWithGaps, order_with_gaps
 from lowtide.spill.online import cheapest, furthest, simulate_arena, simulate_arena_until, why_not_apart
-from lowtide.spill.orders import least_peak, order_by
-from lowtide.spill.phases import Phase, ancestors, longest_chain, phases
-from lowtide.spill.place import PlacedResidency, place
-from lowtide.spill.problem import SpillProblem, timeline
-from lowtide.spill.repair import repair
+from lowtide.spill.phases import BoundedWindow, Phase, ancestors, live_too_much, longest_chain, phases, windows
+from lowtide.spill.problem import SpillProblem, least_peak, order_by, timeline
+from lowtide.spill.repair import PlacedResidency, place, repair
 from lowtide.spill.rows import by_rows
 from lowtide.spill.traffic import intervals_of, moves_of, traffic_of
 from lowtide.spill_plan import TrafficPart, TrafficProof

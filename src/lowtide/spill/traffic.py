@@ -34,11 +34,8 @@ def intervals_of(line: Timeline, dropped: Iterable[Gap]) -> list[Interval]:
 
 
 def moves_of(problem: SpillProblem, order: Sequence[int], intervals: Iterable[Interval]) -> tuple[Move, ...]:
-    """Moves between the fast memory and the next level that these intervals of the fast memory take.
-
-    A spill takes place where a storage leaves and is needed later without there being a valid copy; a fill where it
-    comes back.
-    """
+    """Moves between the fast memory and the next level that these intervals of the fast memory take. A spill takes
+    place where a storage leaves and is needed later without there being a valid copy; a fill where it comes back."""
     step_of = {i: step for step, i in enumerate(order)}
     stays: dict[int, list[Interval]] = {}
     for interval in sorted(intervals):

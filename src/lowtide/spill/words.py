@@ -1,4 +1,15 @@
-"""Memories and the cost of moves, as a user says them."""
+"""Memories and the cost of moves, as a user says them.
+
+What moves cost in time: one DMA channel concurrent with the ops, in the order of the moves.
+
+    DMA    |spill b|      |fill a --------|
+    ops    | (waits) | op 2 | op 3        | (waits) | op 4, reads a
+                            ^ a's interval begins: `lead` steps before its use
+
+A spill is done before the op of its step runs, as its room is used at once. A fill begins when its interval does, and
+is done before the first op that touches the storage: what it takes concurrently with other ops is hidden. The first
+loads of graph inputs and the writes of graph outputs are left out, as from the traffic.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +20,8 @@ from lowtide.errors import InputError
 from lowtide.names import did_you_mean
 from lowtide.schedule.registry import with_options
 from lowtide.sizes import parse_size
-from lowtide.spill.dma import Dma
-from lowtide.spill.problem import Memory, Semantics
+from lowtide.spill.answer import SpillAnswer
+from lowtide.spill.problem import Memory, Semantics, SpillProblem
 from lowtide.spill_plan import HOST, Spilling
 
 Memories = Sequence[str] | Mapping[str, str | int]  # ``NAME=SIZE`` each, or a mapping, fastest first
@@ -92,3 +103,60 @@ def _find_dma(given: Mapping[str, str]) -> Dma | None:
     if not bandwidth or not 0 <= flops < 1e30:
         raise InputError("moves.bandwidth takes bytes a second as in 100MB, moves.flops a number as in 4e9")
     return Dma(float(bandwidth), flops, touched_bytes_per_second=float(bandwidth) * TOUCHED_PER_MOVED)
+
+
+@dataclass(frozen=True)
+class Dma:
+    """A simple cost model: an op takes its FLOPs, or its bytes, whichever is longer, and a fixed time.
+
+    `flops_per_second` 0 leaves FLOPs out, `touched_bytes_per_second` 0 the bytes that the op reads and writes.
+    """
+
+    bytes_per_second: float
+    flops_per_second: float = 0.0
+    touched_bytes_per_second: float = 0.0
+    seconds_per_op: float = 0.0
+
+    def op_seconds(self, problem: SpillProblem, op: int) -> float:
+        """Time of the op at this position."""
+        flops = problem.model.graph.ops[op].flops or 0
+        touched = sum(problem.traffic_bytes[s] for s in problem.model.touched[op])
+        by_flops = flops / self.flops_per_second if self.flops_per_second else 0.0
+        by_bytes = touched / self.touched_bytes_per_second if self.touched_bytes_per_second else 0.0
+        return self.seconds_per_op + max(by_flops, by_bytes)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of the ops, of the transfers, and that ops wait for them; bytes moved while none waits."""
+
+    compute_seconds: float
+    transfer_seconds: float
+    stall_seconds: float
+    hidden_bytes: int
+
+
+def timing(problem: SpillProblem, answer: SpillAnswer, dma: Dma) -> Timing:
+    """Play an answer through: ops one after the other, moves one after the other, concurrently."""
+    now = free = stalled = computed = moved = 0.0
+    coming: dict[int, float] = {}  # storage to when its fill is done
+    for step in range(len(answer.order) + 1):
+        for move in (m for m in answer.moves if m.step == step):
+            free = max(free, now) + move.bytes / dma.bytes_per_second
+            moved += move.bytes / dma.bytes_per_second
+            if move.kind == "fill":
+                coming[move.storage] = free
+                continue
+            stalled += free - now
+            now = free
+        needed = problem.model.touched[answer.order[step]] if step < len(answer.order) else tuple(coming)
+        for s in needed:
+            done = coming.pop(s, 0.0)
+            if done > now:
+                stalled += done - now
+                now = done
+        if step < len(answer.order):
+            seconds = dma.op_seconds(problem, answer.order[step])
+            computed += seconds
+            now += seconds
+    return Timing(computed, moved, stalled, round((moved - stalled) * dma.bytes_per_second))

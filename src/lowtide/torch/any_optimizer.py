@@ -78,13 +78,8 @@ def stand_in(optimizer: Any, group: Mapping[str, Any]) -> Callable[[Any, Any], N
 
 
 def check_single_updates(torch: Any, optimizer: Any) -> None:
-    """That an optimizer may update its parameters one at a time, in any order.
-
-    Raises
-    ------
-    InputError
-        It may not: its step needs a closure, or all gradients at once.
-    """
+    """That an optimizer may update its parameters one at a time, in any order. Raises `InputError`: it may not: its
+    step needs a closure, or all gradients at once."""
     name = type(optimizer).__name__
     try:
         with torch.random.fork_rng(devices=[]), torch.no_grad():

@@ -33,12 +33,8 @@ _CHANGES = ("recompute", "fission", "swap")
 
 
 def part_of(budget: str | float) -> float | None:
-    """A budget in per cent of eager's peak as a part of one; None where it is bytes.
-
-    Raises
-    ------
-    InputError
-        It is above 100 %, or no number; or a part of one without its sign.
+    """A budget in per cent of eager's peak as a part of one; None where it is bytes. Raises `InputError`: it is above
+    100 %, or no number; or a part of one without its sign.
 
     >>> part_of("60%"), part_of("2GiB")
     (0.6, None)
@@ -58,25 +54,14 @@ def part_of(budget: str | float) -> float | None:
 
 
 def seconds_of(time: float) -> float:
-    """Seconds of search.
-
-    Raises
-    ------
-    InputError
-        No number, or below zero.
-    """
+    """Seconds of search. Raises `InputError`: no number, or below zero."""
     if isinstance(time, bool) or not isinstance(time, Real) or not 0 <= time < math.inf:
         raise InputError(f"time is {time!r}; write seconds of search, such as 10")
     return float(time)
 
 
 def slower_of(slower: float | str | None) -> float | None:
-    """A share of the time, as a number or in per cent.
-
-    Raises
-    ------
-    InputError
-        No number, or below zero.
+    """A share of the time, as a number or in per cent. Raises `InputError`: no number, or below zero.
 
     >>> slower_of("10%"), slower_of(0.1)
     (0.1, 0.1)
@@ -93,13 +78,8 @@ def slower_of(slower: float | str | None) -> float | None:
 
 
 def check_call(torch: Any, model: Any, loss_fn: Any) -> None:
-    """That a module and a loss are what they are called, so that torch's words about them need not be read.
-
-    Raises
-    ------
-    InputError
-        One of them is something else.
-    """
+    """That a module and a loss are what they are called, so that torch's words about them need not be read. Raises
+    `InputError`: one of them is something else."""
     if not isinstance(model, torch.nn.Module):
         raise InputError(f"the model is of type {type(model).__name__}; give a torch.nn.Module")
     if isinstance(model, torch.jit.ScriptModule):
@@ -115,12 +95,7 @@ def check_call(torch: Any, model: Any, loss_fn: Any) -> None:
 
 def check_gradient_hooks(model: Any) -> None:
     """That no parameter has a hook on its gradient, which a step, where autograd does not run, would not call.
-
-    Raises
-    ------
-    InputError
-        One has.
-    """
+    Raises `InputError`: one has."""
     for name, parameter in model.named_parameters():
         for made_by in ("_backward_hooks", "_post_accumulate_grad_hooks"):
             if parameter.requires_grad and getattr(parameter, made_by, None):
@@ -130,13 +105,8 @@ def check_gradient_hooks(model: Any) -> None:
 
 
 def clip_of(norm: float | None, optimizer: Any) -> float | None:
-    """The norm that gradients are clipped to.
-
-    Raises
-    ------
-    InputError
-        It is not above zero; or there is no optimizer in the step.
-    """
+    """The norm that gradients are clipped to. Raises `InputError`: it is not above zero; or there is no optimizer in
+    the step."""
     if norm is None:
         return None
     if not 0 < norm < math.inf:
@@ -187,18 +157,13 @@ def options_of(
     budget: int | str | None,
     plan: StepPlan | str | Path | None,
     options: StepOptions,
-    allow: str | Sequence[str] = "recompute",
+    allow: str | Sequence[str] | None = None,
     slower: float | str | None = None,
     seconds: float = SECONDS,
 ) -> PlanOptions:
     """What a call asks for, its words read and its files; without bytes, time and plan, the least bytes within
-    `SLOWER` more time. `seconds` of search where the options name none.
-
-    Raises
-    ------
-    InputError
-        A word or a file is not what it should be; or both bytes and time are bounded.
-    """
+    `SLOWER` more time. `seconds` of search where the options name none. Raises `InputError`: a word or a file is not
+    what it should be; or both bytes and time are bounded."""
     if slower is not None and (budget is not None or plan is not None):
         raise InputError("slower= asks for the least bytes within a time; leave budget= and plan= out")
     costs = options.costs
@@ -208,7 +173,10 @@ def options_of(
     least = None if budget is None or part is not None else parse_size(budget, "budget")
     more = SLOWER if budget is None and plan is None and slower is None else slower_of(slower)
     time = seconds_of(seconds if options.time is None else options.time)
-    return PlanOptions(least, table, options.measure, time, saved, options.report, allowed(allow), more, part)
+    words = allowed("recompute" if allow is None else allow)
+    return PlanOptions(
+        least, table, options.measure, time, saved, options.report, words, more, part, parts_if_needed=allow is None
+    )
 
 
 def allowed(words: str | Sequence[str]) -> tuple[str, ...]:

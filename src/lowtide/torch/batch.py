@@ -15,12 +15,7 @@ Key = tuple[Any, ...]
 
 def as_batch(example: Sequence[Any] | Mapping[str, Any], like: Sequence[Any] = ()) -> tuple[Any, ...]:
     """A batch as a tuple: a dict is a batch of that dict alone, and every kind of mapping is a dict, with its keys in
-    the order of those in `like`.
-
-    Raises
-    ------
-    InputError
-        It is a tensor, or something else that is no batch.
+    the order of those in `like`. Raises `InputError`: it is a tensor, or something else that is no batch.
 
     >>> as_batch({"x": 1}), as_batch(({"y": 2, "x": 1},), ({"x": 0, "y": 0},))
     (({'x': 1},), ({'x': 1, 'y': 2},))
@@ -45,13 +40,8 @@ def called(
     args: Sequence[Any],
     named: Mapping[str, Any],
 ) -> tuple[Any, ...]:
-    """The batch of a call. Names are keys of the example's dict, or parameters of the module and of the loss.
-
-    Raises
-    ------
-    InputError
-        A name is neither; or a part of the batch is missing or is given twice.
-    """
+    """The batch of a call. Names are keys of the example's dict, or parameters of the module and of the loss. Raises
+    `InputError`: a name is neither; or a part of the batch is missing or is given twice."""
     if not named:
         return as_batch(tuple(args), example)
     if len(example) == 1 and isinstance(example[0], Mapping) and not args:
@@ -103,12 +93,7 @@ def step_output(model: Any, loss_fn: Callable[..., Any] | None, batch: Sequence[
     """What eager computes of a batch: the loss, or the output where there is no loss function.
 
     A dict goes to the module by its keys. Keys that the module does not take go to the loss; without one, the module
-    gets the dict itself.
-
-    Raises
-    ------
-    InputError
-        The module takes none of the keys.
+    gets the dict itself. Raises `InputError`: the module takes none of the keys.
     """
     first: Any = batch[0] if batch else None
     if loss_fn is None:

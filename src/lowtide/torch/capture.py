@@ -34,13 +34,7 @@ OFFLOAD_OPS = "torch._functorch._activation_offloading.offload_ops"
 
 
 def library() -> Any:
-    """The package torch.
-
-    Raises
-    ------
-    MissingExtraError
-        It is not installed.
-    """
+    """The package torch. Raises `MissingExtraError`: it is not installed."""
     try:
         return import_module("torch")
     except ImportError:
@@ -103,29 +97,13 @@ def capture(
     backward: bool = True,
     optimizer: Any = None,
 ) -> Capture:
-    """Trace a training step, or a forward pass.
-
-    Parameters
-    ----------
-    model
-        A `torch.nn.Module`, in the mode (training or not) in which it will run.
-    loss_fn
-        ``loss_fn(model(batch[0]), *batch[1:])`` (`step_output`): the loss, or the loss and then metrics. None: the
-        module's own loss, or its output.
-    example
-        A batch: tensors, or tuples, lists and dicts of them. Only shapes, types and devices matter.
-    backward
-        Whether the gradients of all parameters that need one are wanted.
-    optimizer
-        What updates the parameters in the eager step that plans are compared with.
-
-    Raises
-    ------
-    InputError
-        torch cannot trace it; or it does what no step may: changes its batch, returns no scalar.
-    MissingExtraError
-        torch is not installed.
-    """
+    """Trace a training step, or a forward pass. `model`: A `torch.nn.Module`, in the mode (training or not) in which
+    it will run. `loss_fn`: ``loss_fn(model(batch[0]), *batch[1:])`` (`step_output`): the loss, or the loss and then
+    metrics. None: the module's own loss, or its output. `example`: A batch: tensors, or tuples, lists and dicts of
+    them. Only shapes, types and devices matter. `backward`: whether the gradients of all parameters that need one
+    are wanted. `optimizer`: what updates the parameters in the eager step that plans are compared with. Raises
+    `InputError`: torch cannot trace it; or it does what no step may: changes its batch, returns no scalar;
+    `MissingExtraError`: torch is not installed."""
     torch = library()
     if isinstance(example, torch.Tensor):
         raise InputError("a batch is a tuple of tensors; write (x, y), or (x,)", type(model).__name__)

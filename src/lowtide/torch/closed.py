@@ -38,13 +38,8 @@ class Slot:
         return self.holder.cell_contents if isinstance(self.holder, CellType) else self.holder[self.key]
 
     def read_like(self, before: Any) -> Any:
-        """The tensor that it holds now.
-
-        Raises
-        ------
-        InputError
-            It has another shape, type or device than the tensor before.
-        """
+        """The tensor that it holds now. Raises `InputError`: it has another shape, type or device than the tensor
+        before."""
         tensor = self.read()
         of_now, of_before = ((t.shape, t.dtype, t.device, t.stride()) for t in (tensor, before))
         if of_now != of_before:
@@ -82,13 +77,8 @@ class Closed:
 
 
 def closed_over(torch: Any, model: Any, loss_fn: Callable[..., Any] | None, batch: Any = ()) -> Closed:
-    """What a loss function closes over and the model does not hold.
-
-    Raises
-    ------
-    InputError
-        It reads a tensor that needs a gradient and is no parameter.
-    """
+    """What a loss function closes over and the model does not hold. Raises `InputError`: it reads a tensor that
+    needs a gradient and is no parameter."""
     found, leaves = Closed(), torch.utils._pytree.tree_leaves(batch)
     device = next((x.device for x in leaves if isinstance(x, torch.Tensor) and not x.is_meta), "cpu")
     if loss_fn is not None and not isinstance(loss_fn, torch.nn.Module):

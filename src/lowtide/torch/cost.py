@@ -119,15 +119,9 @@ def signature(program: Program, action: Action) -> str:
 def roofline(
     program: Program, action: Action, operations: int, rates: Rates = ANY, parts: int = 1, untiled: int = 0
 ) -> float:
-    """Seconds by bytes and operations, for an op that was not measured.
-
-    Parameters
-    ----------
-    parts
-        How often it runs, each time for some of the rows.
-    untiled
-        Bytes that each of these runs moves all the same: operands without rows, sums over rows.
-    """
+    """Seconds by bytes and operations, for an op that was not measured. `parts`: how often it runs, each time for
+    some of the rows. `untiled`: bytes that each of these runs moves all the same: operands without rows, sums over
+    rows."""
     names = dict.fromkeys(ref.name for ref in refs(action.call))
     read = sum(program.forms[name].extent_bytes for name in names)
     written = sum(program.forms[name].extent_bytes for name in action.outputs if name is not None)

@@ -45,13 +45,8 @@ class Costed:
 
 def costed(torch: Any, program: Program, costs: Costs | None, before: Costed | None = None) -> Costed:
     """A program with the costs of a table; a roofline's seconds, sizes by the shapes and no workspace for what it
-    lacks. A function of the step that it lacks takes what its ops do.
-
-    Parameters
-    ----------
-    before
-        With the costs of the same table: what an op takes that both have is looked up once.
-    """
+    lacks. A function of the step that it lacks takes what its ops do. `before`: with the costs of the same table:
+    what an op takes that both have is looked up once."""
     known = {} if costs is None else costs.by_signature
     there = {} if before is None else {id(a): before.taken[a.name] for a in before.program.actions}
     taken: dict[str, OpCost] = {}
@@ -79,6 +74,11 @@ def _guessed(torch: Any, program: Program, action: Action, table: Mapping[str, O
     body = program.bodies.get(action.call.target.removeprefix("body."))
     if body is None:
         return roofline(program, action, operations_of(torch, replace(program, actions=(action,)))[0]), 0
+    return in_parts(torch, program, body, table)
+
+
+def in_parts(torch: Any, program: Program, body: Body, table: Mapping[str, OpCost]) -> tuple[float, int]:
+    """Seconds and workspace of a function of the step, from what its ops take for all rows."""
     known = [table.get(signature(program, inner)) for inner in body.actions]
     total = sum(cost.seconds + LAUNCH_SECONDS * (body.parts - 1) for cost in known if cost is not None)
     taken = [live + _workspace_of_part(body, k, known[k]) for k, live in enumerate(body.live_bytes)]

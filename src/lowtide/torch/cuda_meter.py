@@ -35,13 +35,8 @@ class CudaPeak:
 
 
 def check_device(torch: Any, device: Device) -> None:
-    """That there is such a device, and that its allocator counts.
-
-    Raises
-    ------
-    InputError
-        There is none; or memory is `cudaMallocAsync`'s, whose statistics are zeros.
-    """
+    """That there is such a device, and that its allocator counts. Raises `InputError`: there is none; or memory is
+    `cudaMallocAsync`'s, whose statistics are zeros."""
     if not torch.cuda.is_available() or (device[1] or 0) >= torch.cuda.device_count():
         where = "cuda" if device[1] is None else f"cuda:{device[1]}"
         message = f"the step is on {where}, and torch finds no such device here"

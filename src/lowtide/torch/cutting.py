@@ -10,7 +10,7 @@ as long as that helps::
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +18,11 @@ from lowtide._core import search_sequence
 from lowtide.errors import InputError
 from lowtide.stop import Limits
 from lowtide.torch.cost import Costs
-from lowtide.torch.costed import Costed, costed
+from lowtide.torch.costed import Costed, costed, in_parts
 from lowtide.torch.program import Program
 from lowtide.torch.rows import Region, groups, region_of
 from lowtide.torch.search import footprints, largest_op, problem_of
-from lowtide.torch.slices import one_by_one, sliced
+from lowtide.torch.slices import body_of, one_by_one, sliced
 from lowtide.torch.step_plan import StepCut
 from lowtide.torch.storages import as_graph
 
@@ -56,6 +56,13 @@ _NEAR = 1000
 """Proposals whose times differ by less than this part of the step's are alike: fewer parts go first."""
 
 
+_TRIED = 4
+"""Regions around a largest op whose functions are measured."""
+
+Measured = Callable[[Costed, Costs | None], tuple[Costed, Costs | None]]
+"""A step with what is new in it measured, and the table with that."""
+
+
 @dataclass(frozen=True, eq=False)
 class Cut:
     """A step with regions cut, and which."""
@@ -69,27 +76,76 @@ class Cut:
         return sum(record.parts for record in self.records)
 
 
-def proposals(torch: Any, own: Costed, costs: Costs | None, budget: int, limits: Limits) -> list[Cut]:
-    """The cuts that promise the least time within a budget, best first, on costs that are known without measuring.
-
-    Parameters
-    ----------
-    own
-        The step as it is.
-    costs
-        What was measured of it.
-    limits
-        How long it may take.
-    """
+def proposals(
+    torch: Any, own: Costed, costs: Costs | None, budget: int, limits: Limits, measured: Measured | None = None
+) -> list[Cut]:
+    """The cuts that promise the least time within a budget, best first. What holds the largest ops is measured;
+    other costs are those that are known without. `own`: the step as it is. `costs`: what was measured of it.
+    `limits`: how long it may take."""
+    begun, largest, measured = list[Cut](), largest_op(own.graph)[0], measured or _as_known
+    for target in (budget, budget // 2):
+        if largest > target:
+            cut, costs = lowered(torch, own, costs, target, measured)
+            begun.append(cut)
+    begun += [Cut(own)] if largest <= budget else []
     look = _Look(torch, own, costs, budget, limits)
-    far, *_ = look.best(own)
+    far, *_ = look.best(begun)
     look.regions = _ALL_REGIONS
     if far == _WITHIN:
-        look.further(Cut(own), limits)
+        look.further(begun[0], limits)
     else:
-        look.best(own)
+        look.best(begun)
     look.finer()
-    return [cut for cut in sorted(look.promises, key=look.promise) if look.promise(cut)[0] != _ABOVE][:_KEPT]
+    found = [cut for cut in sorted(look.promises, key=look.promise) if cut.records]
+    return [cut for cut in found if look.promise(cut)[0] != _ABOVE][:_KEPT]
+
+
+def lowered(torch: Any, own: Costed, costs: Costs | None, target: int, measured: Measured) -> tuple[Cut, Costs | None]:
+    """A cut in which no op takes more than a target by itself, where regions allow that: the largest op first, each in
+    the fewest parts that do. With 0 bytes as target, until the largest op is in no region that takes less. And the
+    costs with those of the regions."""
+    cut, done = Cut(own), set[str]()
+    while True:
+        heights, actions = footprints(cut.step.graph), cut.step.program.actions
+        left = [op for op in heights if heights[op] > target and actions[op].name not in done]
+        if not left:
+            return cut, costs
+        op = max(left, key=lambda op: (heights[op], -op))
+        done.add(actions[op].name)
+        best, least = None, heights[op]
+        for group, parts in _parts_within(torch, cut.step, op, costs, target)[:_TRIED]:
+            new = _with(torch, cut, group, parts, costs)
+            step, table = measured(new.step, costs)
+            bodies = {action.name for action in step.program.actions} - {action.name for action in actions}
+            size = max(takes for op, takes in footprints(step.graph).items() if step.program.actions[op].name in bodies)
+            if size < least:
+                best, least = (Cut(step, new.records), table), size
+            if size <= target:
+                break
+        if best is not None:
+            cut, costs = best
+        elif not target:
+            return cut, costs
+
+
+def _parts_within(
+    torch: Any, step: Costed, op: int, costs: Costs | None, target: int
+) -> list[tuple[tuple[Region, ...], int]]:
+    """The regions around an op, each in the fewest parts that are within a target, or in the most: those first that
+    take least above it, then those whose ops are most above it, then those of least time."""
+    sizes = {t.name: t.size for t in step.graph.tensors if t.id in step.graph.producer}
+    table, found, heights = {} if costs is None else costs.by_signature, [], footprints(step.graph)
+    for group in groups(torch, step.program, step.graph, op)[:_ALL_REGIONS]:
+        ends = sum(sizes.get(name, 0) for name in {*group[0].given, *group[0].made})
+        above, tried = sum(max(0, heights[op] - target) for op in group[0].indices), []
+        for parts in [n for n in (*FINER_PARTS, group[0].rows) if n <= min(group[0].rows, PARTS[-1])]:
+            seconds, taken = in_parts(torch, step.program, body_of(step.program, group[0], parts)[0], table)
+            tried.append((max(target, ends + taken), -above, seconds, parts))
+            if ends + taken <= target:
+                break
+        if tried:
+            found.append((*min(tried), group))
+    return [(group, parts) for *_, parts, group in sorted(found, key=lambda entry: entry[:4])]
 
 
 def _unlike(cuts: Sequence[Cut]) -> list[Cut]:
@@ -117,9 +173,9 @@ class _Look:
         self.promises: dict[Cut, _Promise] = {}
         self.made_of: dict[Cut, tuple[Cut, Sequence[Region]]] = {}
 
-    def best(self, own: Costed) -> _Promise:
-        """What the best of the cuts promises, of more and more groups of regions."""
-        best, begun, limits = _NONE, [Cut(own)], self.limits
+    def best(self, begun: Sequence[Cut]) -> _Promise:
+        """What the best of the cuts promises, of these with more and more groups of regions."""
+        limits, best = self.limits, min([self.promise(cut) for cut in begun if cut.records], default=_NONE)
         for _ in range(_LEVELS):
             found: list[Cut] = []
             for number, cut in enumerate(begun):
@@ -242,41 +298,21 @@ def _record(region: Region, parts: int) -> StepCut:
     return StepCut(ops=list(region.indices), again=list(region.recomputed), axis=axis, each=each, parts=parts)
 
 
-def _cut_further(torch: Any, cut: Cut, costs: Costs | None) -> Iterator[Cut]:
-    """A cut with one more group of regions, in each number of parts."""
-    for group in _highest(torch, cut.step, _ALL_REGIONS):
-        for parts in PARTS:
-            if parts <= group[0].rows:
-                yield _with(torch, cut, group, parts, costs)
+def _as_known(step: Costed, costs: Costs | None) -> tuple[Costed, Costs | None]:
+    return step, costs
 
 
-def least_largest_op(torch: Any, own: Costed, costs: Costs | None) -> tuple[int, str]:
+def least_largest_op(torch: Any, own: Costed, costs: Costs | None, measured: Measured | None = None) -> tuple[int, str]:
     """What the step's largest op takes by itself, untiled or cut so that this is least: bytes, and the op's name."""
-    best = Cut(own)
-    for _ in range(_LEVELS):
-        found = min(_cut_further(torch, best, costs), key=_highest_ops, default=best)
-        if _highest_ops(found) >= _highest_ops(best):
-            break
-        best = found
-    bytes_alone, at = largest_op(best.step.graph)
-    return bytes_alone, best.step.graph.op_by_id[at].label
-
-
-def _highest_ops(cut: Cut) -> tuple[int, int]:
-    """What the largest op takes, and how many take that much."""
-    sizes = list(footprints(cut.step.graph).values())
-    return max(sizes, default=0), sizes.count(max(sizes, default=0))
+    graph = lowered(torch, own, costs, 0, measured or _as_known)[0].step.graph
+    bytes_alone, at = largest_op(graph)
+    return bytes_alone, graph.op_by_id[at].label
 
 
 def usual(torch: Any, own: Costed, costs: Costs | None, most: float | None = None) -> list[Cut]:
-    """Cuts that lower own order's peak, where no budget says which: few parts and many, of what is highest and of what
-    is then.
-
-    Parameters
-    ----------
-    most
-        Seconds that the step may take; None: any number. Where many parts take more, fewer stand in their place.
-    """
+    """Cuts that lower own order's peak, where no budget says which: few parts and many, of what is highest and of
+    what is then. `most`: seconds that the step may take; None: any number. Where many parts take more, fewer stand
+    in their place."""
     cuts: list[Cut] = []
     every = list(itertools.islice(_highest(torch, own, _ALL_REGIONS), 2 * _ALL_REGIONS))
     for first in itertools.islice(_highest(torch, own), _REGIONS):
@@ -294,13 +330,7 @@ def usual(torch: Any, own: Costed, costs: Costs | None, most: float | None = Non
 
 
 def recut(torch: Any, own: Costed, records: Sequence[StepCut], costs: Costs | None) -> Costed:
-    """The step cut as a plan says.
-
-    Raises
-    ------
-    InputError
-        There is no such region.
-    """
+    """The step cut as a plan says. Raises `InputError`: there is no such region."""
     program, graph = own.program, own.graph
     for record in records:
         region = region_of(torch, program, graph, record.ops, record.again, (record.axis, record.each))

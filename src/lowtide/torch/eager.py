@@ -23,12 +23,7 @@ class EagerStep:
 
     def peak_bytes(self, torch: Any, planned: Costed, costs: Costs | None) -> tuple[int, bool]:
         """Most bytes that eager mode allocates at once; and whether it does so in the update of the parameters.
-
-        Parameters
-        ----------
-        planned
-            The step that is planned, with the workspace of its kernels.
-        """
+        `planned`: the step that is planned, with the workspace of its kernels."""
         step, program = costed(torch, self.program, costs), self.program
         footprint, first = step.own.footprint, len(program.actions) - self.updates
         if self.run is None:

@@ -44,14 +44,9 @@ class EagerRun:
     def live_bytes(
         self, sizes: Mapping[Kernel, Sequence[int]], workspace: Mapping[Kernel, int]
     ) -> tuple[list[int], int]:
-        """Live bytes while each operator runs, workspace and results included; and at the end.
-
-        Parameters
-        ----------
-        sizes
-            Bytes of the storages of an operator's results where they were measured: some kernels return a scalar in
-            memory of the size of their input.
-        """
+        """Live bytes while each operator runs, workspace and results included; and at the end. `sizes`: bytes of the
+        storages of an operator's results where they were measured: some kernels return a scalar in memory of the
+        size of their input."""
         live: dict[int, int] = {}
         now, heights = 0, []
         for event in self.events:
@@ -76,17 +71,10 @@ def eager_run(
     optimizer: Any = None,
     originals: Mapping[int, Any] | None = None,
 ) -> EagerRun | None:
-    """Run a module of flat tensors in eager mode on fake tensors; None where that fails.
-
-    Parameters
-    ----------
-    step
-        The module around the user's model and loss (`lowtide.torch.flat_step`).
-    optimizer
-        What updates the module's parameters behind the backward pass; None: nothing.
-    originals
-        By `id` of a tensor of the module, the optimizer's tensor that it replaces.
-    """
+    """Run a module of flat tensors in eager mode on fake tensors; None where that fails. `step`: the module around
+    the user's model and loss (`lowtide.torch.flat_step`). `optimizer`: what updates the module's parameters behind
+    the backward pass; None: nothing. `originals`: by `id` of a tensor of the module, the optimizer's tensor that it
+    replaces."""
     leaves, found = torch.utils._pytree.tree_leaves, EagerRun()
     live: set[int] = set()
     numbers = itertools.count()

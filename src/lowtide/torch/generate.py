@@ -60,7 +60,7 @@ def _lines(action: Action, read: frozenset[str], recomputed: bool) -> Iterator[s
         yield f"    {name} = {call}{note}" if name is not None and name in read else f"    {call}{note}"
         return
     targets = [name if name is not None and name in read else "_" for name in action.outputs]
-    yield f"    {', '.join(targets)}{',' if len(targets) == 1 else ''} = {call}{note}"
+    yield f"    {', '.join(targets)}{',' if len(targets) == 1 else ''}{' = ' if targets else ''}{call}{note}"
     if "_" in targets:
         yield "    del _"
 

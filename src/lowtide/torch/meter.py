@@ -1,6 +1,6 @@
 """What a step really takes: storages that live at once, the allocator's own events, and single ops by themselves.
 
-Two meters that share nothing. `lowtide.run.live_storages` sees the results of every operator and when they die, and
+Two meters that share nothing. `lowtide.run.torch` sees the results of every operator and when they die, and
 nothing of what a kernel takes inside; `allocator_peak` reads each allocation and release that torch's profiler wrote
 down, and on CUDA what the allocator counted (`lowtide.torch.cuda_meter`).
 """
@@ -86,22 +86,9 @@ def no_costs(torch: Any, program: Program) -> Costs:
 def measure_ops(
     program: Program, costs: Costs, report: Callable[[int, int], None] | None = None
 ) -> tuple[Costs, tuple[str, ...]]:
-    """A cost table with an entry for each op of a program, those that it has not measured by itself.
-
-    Parameters
-    ----------
-    report
-        Called with how many ops are measured, and of how many.
-
-    Returns
-    -------
-    The table, and a line for each op that torch did not run by itself.
-
-    Raises
-    ------
-    InputError
-        There is no such device; or the table is of another one.
-    """
+    """A cost table with an entry for each op of a program, those that it has not measured by itself. `report`:
+    called with how many ops are measured, and of how many. Returns the table, and a line for each op that torch did
+    not run by itself. Raises `InputError`: there is no such device; or the table is of another one."""
     torch = library()
     missing: dict[str, Action] = {}
     for action in program.actions:

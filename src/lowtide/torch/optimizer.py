@@ -63,13 +63,8 @@ ACCUMULATE = Rule(0, "sum")
 
 
 def rules_of(torch: Any, optimizer: Any) -> tuple[Rule, ...]:
-    """The rule of each group.
-
-    Raises
-    ------
-    InputError
-        An optimizer, or an option of it, that cannot stand in a planned step.
-    """
+    """The rule of each group. Raises `InputError`: an optimizer, or an option of it, that cannot stand in a planned
+    step."""
     if isinstance(optimizer, type):
         name = optimizer.__name__
         raise InputError(f"optimizer= is the class {name}; make one, as {name}(model.parameters())")
@@ -109,14 +104,9 @@ class Clip:
 def with_updates(program: Program, rules: Mapping[str, Rule], clip: Clip | None = None) -> Program:
     """The program with each gradient's update as early as no reader of the parameter is left.
 
-    Buffers are written at the end: what reads them may then be recomputed at any time.
-
-    Parameters
-    ----------
-    rules
-        By name of the parameter; gradients of others stay results.
-    clip
-        Updates then wait for the norm of all gradients, which is a result too.
+    Buffers are written at the end: what reads them may then be recomputed at any time. `rules`: by name of the
+    parameter; gradients of others stay results. `clip`: updates then wait for the norm of all gradients, which is a
+    result too.
     """
     if clip is not None:
         program = _clipped(program, clip)
@@ -306,14 +296,9 @@ class _Updating:
 
 
 def ready(torch: Any, optimizer: Any, rules: Sequence[Rule], parameters: Sequence[Sequence[Any]]) -> dict[str, Any]:
-    """Make or find the state of each group's parameters, count the step, and give the numbers of this call.
-
-    Raises
-    ------
-    InputError
-        An option now asks for other ops than those of the step, or parameters of a group have seen different numbers
-        of steps.
-    """
+    """Make or find the state of each group's parameters, count the step, and give the numbers of this call. Raises
+    `InputError`: an option now asks for other ops than those of the step, or parameters of a group have seen
+    different numbers of steps."""
     numbers: dict[str, Any] = {}
     for rule, group, tensors in zip(rules, optimizer.param_groups, parameters, strict=True):
         if rule.kind == "any":

@@ -37,21 +37,11 @@ _STEPS = 4000
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """What the partitioner did with one graph.
-
-    Attributes
-    ----------
-    own_peak_bytes, peak_bytes
-        With each op once in its order, and of the sequence, ops one by one; parameters and batch apart.
-    saved_bytes
-        What the forward pass hands to the backward pass, parameters and batch apart.
-    recomputed
-        Ops of the forward pass that the backward pass recomputes.
-    overhead
-        Part of the time that they add, by a roofline.
-    met
-        Whether the sequence is within the budget.
-    """
+    """What the partitioner did with one graph. `own_peak_bytes`, `peak_bytes`: with each op once in its order, and
+    of the sequence, ops one by one; parameters and batch apart. `saved_bytes`: what the forward pass hands to the
+    backward pass, parameters and batch apart. `recomputed`: ops of the forward pass that the backward pass
+    recomputes. `overhead`: part of the time that they add, by a roofline. `met`: whether the sequence is within the
+    budget."""
 
     own_peak_bytes: int
     peak_bytes: int
@@ -125,13 +115,8 @@ def _partitioner(budget: str | int, time: float, strict: bool) -> Any:
 def split(
     gm: Any, joint_inputs: Sequence[Any], budget: str | int, time: float, strict: bool, options: dict[str, Any]
 ) -> tuple[tuple[Any, Any], Report | None]:
-    """Both halves of a joint graph, and what was done; as torch's default splits it where nothing goes back.
-
-    Raises
-    ------
-    InputError
-        `strict`, and no sequence within the budget was found.
-    """
+    """Both halves of a joint graph, and what was done; as torch's default splits it where nothing goes back. Raises
+    `InputError`: `strict`, and no sequence within the budget was found."""
     partitioners = import_module("torch._functorch.partitioners")
     outputs, static = options["num_fwd_outputs"], options.get("static_lifetime_input_indices") or []
     gm.graph.eliminate_dead_code()
@@ -270,13 +255,7 @@ class _Joint:
 
 
 def _bytes(node: Any) -> int:
-    """Bytes of what a node gives.
-
-    Raises
-    ------
-    InputError
-        They hang on a size that is not fixed.
-    """
+    """Bytes of what a node gives. Raises `InputError`: they hang on a size that is not fixed."""
     value = node.meta.get("val")
     if value is None or not hasattr(value, "untyped_storage"):
         return 0

@@ -6,6 +6,7 @@ import hashlib
 import time as clock
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from lowtide.errors import InputError
@@ -39,11 +40,16 @@ _CUTTING = 0.6
 """Part of the time that may go to choosing cuts."""
 
 
+_ALONE, _LEAST = 0.6, 0.4
+"""Of the time what goes to plans without parts where parts may be needed, and what is left for these at least."""
+
+
 @dataclass(frozen=True)
 class PlanOptions:
     """What a call asks of a plan: bytes, a cost table or None, whether to measure what is missing, seconds of search,
     a plan to replay, the callback for progress, what may be changed of the step; `slower`: instead of bytes, the share
-    of eager's time that it may take in addition; `part`: instead of bytes, the share of eager's peak."""
+    of eager's time that it may take in addition; `part`: instead of bytes, the share of eager's peak;
+    `parts_if_needed`: ops may run in parts where nothing else meets the budget."""
 
     budget: int | None = None
     costs: Costs | None = None
@@ -54,6 +60,7 @@ class PlanOptions:
     allow: tuple[str, ...] = ("recompute",)
     slower: float | None = None
     part: float | None = None
+    parts_if_needed: bool = False
 
     def say(self, line: str) -> None:
         """Report progress to the callback, if there is one."""
@@ -89,6 +96,16 @@ class Planned:
         """How many ops were not measured, and what that means for the bytes, in words; empty if there are none."""
         return unmeasured_words(self.plan.unmeasured, len(self.program.actions))
 
+    @property
+    def in_parts(self) -> str:
+        """How many ops run in parts, and what that does to the numbers, in words; empty if none does."""
+        bodies = [self.program.bodies[a.call.target[5:]] for a in self.program.actions if a.call.target[:5] == "body."]
+        if not bodies:
+            return ""
+        sums = any("aten.zero_.default(" in body.source for body in bodies)
+        why = "sums of parts round" if sums else "kernels that are chosen by size may round"
+        return f"ops in parts: {sum(len(body.actions) for body in bodies)}; {why} otherwise than eager's"
+
 
 def unmeasured_words(count: int, ops: int) -> str:
     """That so many of the ops of a step were not measured, and what that means for its bytes; empty for none.
@@ -100,15 +117,8 @@ def unmeasured_words(count: int, ops: int) -> str:
 
 
 def plan_program(torch: Any, program: Program, options: PlanOptions, compared: Compared | None = None) -> Planned:
-    """Plan a program; without `compared` it is its own eager step.
-
-    Raises
-    ------
-    OverBudgetError
-        No plan within the budget is known.
-    InputError
-        No plan can be within the budget; or the plan to replay is not of this program.
-    """
+    """Plan a program; without `compared` it is its own eager step. Raises `OverBudgetError`: no plan within the
+    budget is known; `InputError`: no plan can be within the budget; or the plan to replay is not of this program."""
     own, costs = _own(torch, program, options)
     before = _before(torch, own, costs, compared)
     if options.part is not None:
@@ -228,18 +238,15 @@ class _Chosen:
 
 
 def _sought(torch: Any, own: Costed, options: PlanOptions, costs: Costs | None, before: _Before) -> _Chosen:
-    """The order of least time within the budget, of the step as it is or cut.
-
-    Raises
-    ------
-    InputError
-        A single op takes more.
-    """
+    """The order of least time within the budget, of the step as it is or cut. Raises `InputError`: a single op takes
+    more."""
     budget = options.budget
     if options.slower is not None and options.time:
         return _lowest(torch, own, options, costs, before)
     if budget is None:
         return _Chosen(own, own.graph.own_order, costs)
+    if options.parts_if_needed and options.plan is None:
+        return _eagers_or_in_parts(torch, own, options, costs, before)
     size = format_size(budget)
     options.say(f"{before.words}; seeking {size} for {options.time:g} s at most")
     if own.own.peak_bytes <= budget:
@@ -247,13 +254,14 @@ def _sought(torch: Any, own: Costed, options: PlanOptions, costs: Costs | None, 
     least, at = largest_op(own.graph)
     steps: list[tuple[Costed, tuple[StepCut, ...], Costs | None]] = [(own, (), costs)] if least <= budget else []
     begun, allowed = clock.perf_counter(), "fission" in options.allow
-    for cut in proposals(torch, own, costs, budget, Limits(options.time * _CUTTING)) if allowed else ():
-        step, table = _measured(torch, cut.step, options, costs)
+    meter = partial(measured, torch, options)
+    for cut in proposals(torch, own, costs, budget, Limits(options.time * _CUTTING), meter) if allowed else ():
+        step, table = measured(torch, options, cut.step, costs)
         if largest_op(step.graph)[0] <= budget:
             steps.append((step, cut.records, table))
     if not steps:
         cut = "fission" in options.allow
-        least, label = least_largest_op(torch, own, costs) if cut else (least, own.graph.op_by_id[at].label)
+        least, label = least_largest_op(torch, own, costs, meter) if cut else (least, own.graph.op_by_id[at].label)
         message = f"no plan is within {format_size(budget)}: {label} alone takes"
         uncuttable = cut or not any(r.kind == "loss" for r in own.program.results) or not is_cuttable(torch, own)
         share = -(-100 * least // max(1, before.eager))
@@ -274,11 +282,26 @@ def _sought(torch: Any, own: Costed, options: PlanOptions, costs: Costs | None, 
         excess = max(sequence_of(step.graph, order).peak_bytes - budget, 0)
         return _Tried(excess, step.seconds_of(order), _Chosen(step, order, table, cuts))
 
-    left = max(0.0, options.time - (clock.perf_counter() - begun))
+    least_time = options.time * (1 - _CUTTING)
+    left = max(least_time, options.time - (clock.perf_counter() - begun))
     first = [tried(entry, left * _FIRST / len(steps), _FIRST_STEPS) for entry in steps] if steps[1:] else []
     best = min(range(len(first)), key=lambda k: (first[k].excess, first[k].seconds), default=0)
-    left = max(0.0, options.time - (clock.perf_counter() - begun))
+    left = max(least_time * (1 - _FIRST), options.time - (clock.perf_counter() - begun))
     return min([*first, tried(steps[best], left, STEPS)], key=lambda t: (t.excess, t.seconds)).chosen
+
+
+def _eagers_or_in_parts(torch: Any, own: Costed, options: PlanOptions, costs: Costs | None, before: _Before) -> _Chosen:
+    """The order of least time within the budget of the step as it is, whose results are eager's; where none is found,
+    of the step in parts."""
+    assert options.budget is not None
+    alone, left = replace(options, parts_if_needed=False), options.time
+    if largest_op(own.graph)[0] <= options.budget:
+        begun = clock.perf_counter()
+        chosen = _sought(torch, own, replace(alone, time=options.time * _ALONE), costs, before)
+        if sequence_of(own.graph, chosen.order).peak_bytes <= options.budget:
+            return chosen
+        left = max(_LEAST * options.time, options.time + begun - clock.perf_counter())
+    return _sought(torch, own, replace(alone, allow=("recompute", "fission"), time=left), costs, before)
 
 
 def _lowest(torch: Any, own: Costed, options: PlanOptions, costs: Costs | None, before: _Before) -> _Chosen:
@@ -299,13 +322,7 @@ def _lowest(torch: Any, own: Costed, options: PlanOptions, costs: Costs | None, 
 
 
 def _moves(step: Costed, options: PlanOptions) -> Moves | None:
-    """What may leave memory.
-
-    Raises
-    ------
-    InputError
-        The step runs where nothing moves tensors to the host.
-    """
+    """What may leave memory. Raises `InputError`: the step runs where nothing moves tensors to the host."""
     if "swap" not in options.allow:
         return None
     kind = step.program.device[0]
@@ -323,12 +340,12 @@ def candidates(
     costs."""
     steps: list[tuple[Costed, tuple[StepCut, ...], Costs | None]] = [(own, (), costs)]
     for cut in usual(torch, own, costs, most) if "fission" in options.allow else ():
-        step, table = _measured(torch, cut.step, options, costs)
+        step, table = measured(torch, options, cut.step, costs)
         steps.append((step, cut.records, table))
     return steps
 
 
-def _measured(torch: Any, cut: Costed, options: PlanOptions, costs: Costs | None) -> tuple[Costed, Costs | None]:
+def measured(torch: Any, options: PlanOptions, cut: Costed, costs: Costs | None) -> tuple[Costed, Costs | None]:
     """A cut step with the costs of what is new in it."""
     if not options.measure:
         return cut, costs

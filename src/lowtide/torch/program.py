@@ -12,7 +12,7 @@ a list of these, or a `Call` that is made there and then: views, and temporaries
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from lowtide.read.aten.trace import Form, Ref
@@ -28,17 +28,8 @@ class Word(str):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of an operator.
-
-    Attributes
-    ----------
-    target
-        Its name below ``torch.ops``: ``aten.mm.default``.
-    args, kwargs
-        Values as the operator takes them.
-    pick
-        Which of several results is meant; None: all of them.
-    """
+    """A call of an operator. `target`: its name below ``torch.ops``: ``aten.mm.default``. `args`, `kwargs`: values
+    as the operator takes them. `pick`: which of several results is meant; None: all of them."""
 
     target: str
     args: tuple[Any, ...]
@@ -62,23 +53,9 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An op of the step.
-
-    Attributes
-    ----------
-    name
-        Unique among the ops.
-    call
-        What runs.
-    outputs
-        Names of what it makes, position by position; None where the operator gives nothing.
-    several
-        Whether the operator returns a tuple.
-    writes
-        Names of the given tensors that it changes.
-    random
-        Whether it makes something else on every run.
-    """
+    """An op of the step. `name`: unique among the ops. `call`: what runs. `outputs`: names of what it makes,
+    position by position; None where the operator gives nothing. `several`: whether the operator returns a tuple.
+    `writes`: names of the given tensors that it changes. `random`: whether it makes something else on every run."""
 
     name: str
     call: Call
@@ -116,22 +93,11 @@ class Traced:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A function that precedes the step; a call of it has the target ``body.NAME``.
-
-    Attributes
-    ----------
-    source
-        The function.
-    actions
-        What it computes, each op for all rows.
-    parts
-        How often each of them runs, on some of the rows.
-    live_bytes
-        For each action what is live while it runs, in addition to the function's results and without its kernel's
-        workspace, by the shapes.
-    full_bytes
-        For each action, what every part of it moves all the same: operands without rows, and sums twice.
-    """
+    """A function that precedes the step; a call of it has the target ``body.NAME``. `source`: the function.
+    `actions`: what it computes, each op for all rows. `parts`: how often each of them runs, on some of the rows.
+    `live_bytes`: for each action what is live while it runs, in addition to the function's results and without its
+    kernel's workspace, by the shapes. `full_bytes`: for each action, what every part of it moves all the same:
+    operands without rows, and sums twice."""
 
     source: str
     actions: tuple[Action, ...]
@@ -170,6 +136,15 @@ def refs(value: Any) -> Iterator[Ref]:
     elif isinstance(value, tuple):
         for inner in value:
             yield from refs(inner)
+
+
+def instead_of(value: Any, new: Mapping[Any, Any]) -> Any:
+    """A value with references, and calls, replaced by what `new` has for them."""
+    if isinstance(value, Ref | Call) and value in new:
+        return new[value]
+    if not isinstance(value, Call):
+        return value
+    return replace(value, args=tuple([instead_of(arg, new) for arg in value.args]))
 
 
 def replaced(value: Any, instead: Mapping[str, Any]) -> Any:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from lowtide.ops.access import Access
-from lowtide.ops.index import NOTHING
+from lowtide.ops.index import NOTHING, Index
 from lowtide.ops.meaning import meaning
 from lowtide.ops.table import kind_of
 from lowtide.read.aten.build import build
@@ -39,10 +39,14 @@ BATCH_SIZE: dict[str, int | None] = {
 it."""
 
 
+_UPDATES = frozenset({"add_", "mul_", "div_", "add", "sqrt", "lerp_", "addcmul_", "addcdiv_"})
+"""What an optimizer's ops are made of: each computes an element from those at the same place."""
+
+
 @dataclass(frozen=True)
 class Read:
-    """A tensor that an op reads: its position among the arguments, what is there, and the views up to it from
-    the tensor whose memory it is in (None: one of them is not known)."""
+    """A tensor that an op reads: its position among the arguments (-1: within one), what is there, and the views up to
+    it from the tensor whose memory it is in (None: one of them is not known)."""
 
     position: int
     value: Ref | Call
@@ -77,8 +81,10 @@ def reading(torch: Any, program: Program, action: Action) -> Reading | None:
     space, _, name = action.call.target.partition(".")
     name, _, overload = name.partition(".")
     kind = kind_of(action.call.target)
+    if action.writes:
+        return _update(torch, program, action)
     free = name in _WITHOUT_SIZES or name in BATCH_SIZE or (kind is not None and kind.elementwise)
-    if space != "aten" or not free or action.writes or action.random or action.call.pick is not None:
+    if space != "aten" or not free or action.random or action.call.pick is not None:
         return None
     schema = getattr(getattr(torch.ops.aten, name), overload)._schema
     given = [*((a.name, v) for a, v in zip(schema.arguments, action.call.args, strict=False)), *action.call.kwargs]
@@ -116,6 +122,32 @@ def reading(torch: Any, program: Program, action: Action) -> Reading | None:
     dims = iter(access.outputs)
     placed = tuple([() if output is None else next(dims) for output in action.outputs])
     return Reading(tuple(reads), access, placed)
+
+
+def _update(torch: Any, program: Program, action: Action) -> Reading | None:
+    """What an optimizer's op reads, which changes a tensor element by element; None for another op that writes."""
+    shape = program.forms[action.writes[0]].shape
+    reads: list[Read] = []
+    for value in dict.fromkeys(_leaves(action.call)):
+        form = None if value is None else _shape(torch, program, value)
+        if value is None or form is None or form.shape != shape:
+            return None
+        reads.append(Read(-1, value, _chain(torch, program, value)))
+    every = tuple([Index(axis) for axis in range(len(shape))])
+    return Reading(tuple(reads), Access(shape, (), (every,) * len(reads)), ())
+
+
+def _leaves(value: Any) -> Iterator[Ref | Call | None]:
+    """The tensors that calls of `_UPDATES` within each other take, views as one; None for any other call."""
+    space, name, _ = (*value.target.split("."), "")[:3]
+    if space != "aten" or name not in _UPDATES:
+        yield None
+        return
+    for arg in value.args:
+        if isinstance(arg, Ref) or (isinstance(arg, Call) and arg.target.split(".")[1] in VIEWS):
+            yield arg
+        elif isinstance(arg, Call):
+            yield from _leaves(arg)
 
 
 def _by_batch(access: Access) -> Access | None:

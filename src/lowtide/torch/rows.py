@@ -31,7 +31,7 @@ from lowtide.graph import Graph
 from lowtide.ops.access import Access
 from lowtide.ops.index import NOTHING, Index
 from lowtide.read.aten.trace import Ref
-from lowtide.torch.along import Along, Seen
+from lowtide.torch.along import Along, Seen, back
 from lowtide.torch.cost import signature
 from lowtide.torch.program import Action, Call, Program, refs
 from lowtide.torch.readings import Read, Reading, reading
@@ -103,15 +103,7 @@ class Region:
 
 def regions(torch: Any, program: Program, graph: Graph, seed: int) -> list[Region]:
     """The regions around an op, smallest first, those that recompute nothing before those that do; none where it
-    cannot be cut.
-
-    Parameters
-    ----------
-    graph
-        The program's (`storages.as_graph`).
-    seed
-        Position of the op: the largest, say.
-    """
+    cannot be cut. `graph`: the program's (`storages.as_graph`). `seed`: position of the op: the largest, say."""
     return [group[0] for group in groups(torch, program, graph, seed)]
 
 
@@ -119,14 +111,15 @@ def groups(torch: Any, program: Program, graph: Graph, seed: int) -> list[tuple[
     """The regions around an op, as `regions` has them, each with those of the same kind around ops like it: those of
     other layers."""
     finder = _Finder(torch, program, graph)
-    sizes = {name: program.forms[name].extent_bytes for name in finder.maker}
+    sizes = {name: program.forms[name].extent_bytes for name in (*finder.maker, *finder.writers)}
     action = program.actions[seed]
     touched = [name for name in (*(ref.name for ref in refs(action.call)), *action.outputs) if name in sizes]
     most = max((sizes[str(name)] for name in touched), default=0)
     found: dict[tuple[Start, tuple[int, ...], tuple[int, ...]], _Found] = {}
     starts = {apart: finder.starts(seed) for apart in (False, True)}
-    above = {s for s in sizes.values() if most // _SMALLEST <= s <= most and s > 0}
-    if is_convolution(action):
+    counted = [sizes[name] for name in dict.fromkeys([*finder.maker, *touched])]
+    above = {s for s in counted if most // _SMALLEST <= s <= most and s > 0}
+    if has_workspace(action):
         above.add(max(sizes.values()) + 1)  # nothing is as large: the op alone
     for size in sorted(above, reverse=True):
         large = {name for name, s in sizes.items() if s >= size}
@@ -148,7 +141,7 @@ def region_of(
         return None
     try:
         axes = finder.grown(
-            min(inside), start, set(finder.maker), finder.side(min(ops)) if recomputed else None, inside
+            min(inside), start, {*finder.maker, *finder.writers}, finder.side(min(ops)) if recomputed else None, inside
         )
         region = None if axes.keys() != inside else finder.checked(axes, set(recomputed))
     except _Contradiction:
@@ -281,8 +274,7 @@ class _Finder:
                     raise _Contradiction
                 if name not in large:
                     continue
-                readers = [r for r in self.readers.get(name, ()) if self._follows(r, side, large)]
-                for other in (self.maker[name], *readers):
+                for other in self._touching(k, name, side, large):
                     if inside is not None and other not in inside:
                         continue
                     found = self._axis(other, name, along)
@@ -293,6 +285,13 @@ class _Finder:
                     axes[other] = found
                     waiting.append(other)
         return axes
+
+    def _touching(self, k: int, name: str, side: bool | None, large: set[str]) -> list[int]:
+        """Ops that make or read what an op does: of what the step changes those alone that change something, too."""
+        readers = self.readers.get(name, ())
+        if name not in self.maker:
+            return [r for r in readers if self.program.actions[r].writes]
+        return [self.maker[name], *(r for r in readers if self._follows(r, side, large))]
 
     def _follows(self, k: int, side: bool | None, large: set[str]) -> bool:
         """Whether an op that reads what a region has belongs to it: on the other side of the loss one whose large
@@ -312,7 +311,8 @@ class _Finder:
                 yield name, Along(dims.index(axis), each)
         for n, read in enumerate(known.reads):
             seen = _along(known.access, n, start)
-            place = None if seen is None or read.root not in self.maker else read.back(seen)
+            changes = bool(self.program.actions[k].writes) and read.root in self.writers
+            place = None if seen is None or not (changes or read.root in self.maker) else read.back(seen)
             if place is not None:
                 yield read.root, place
 
@@ -388,11 +388,22 @@ class _Finder:
         read_twice = {o.root for row in rows if row.recomputed for o in row.operands}
         if len(counts) != 1 or not self._is_worth(rows) or self._is_overwritten(read_twice, alone):
             return None
+        if any(self.program.actions[k].writes for k in recomputed) or not self._is_changed_in_rows(rows):
+            return None
         return Region(tuple(rows), counts.pop(), tuple(given), tuple(made))
 
     def _is_worth(self, rows: Sequence[Row]) -> bool:
-        """Whether these ops take less in parts: a single one if its kernel has workspace, as convolutions have."""
-        return len(rows) > 1 or is_convolution(self.program.actions[rows[0].index])
+        """Whether these ops take less in parts: a single one if its kernel has workspace."""
+        return len(rows) > 1 or has_workspace(self.program.actions[rows[0].index])
+
+    def _is_changed_in_rows(self, rows: Sequence[Row]) -> bool:
+        """Whether all that reads what these ops change reads the rows that are changed, and no others."""
+        changed = {name for row in rows for name in self.program.actions[row.index].writes}
+        places: dict[str, set[Along | None]] = {}
+        for operand in (o for row in rows for o in row.operands if o.root in changed):
+            place = None if operand.along is None else back(operand.chain, operand.along)
+            places.setdefault(operand.root, set()).add(place)
+        return all(len(found) == 1 and None not in found for found in places.values())
 
     def _is_overwritten(self, names: Iterable[str], alone: Collection[int]) -> bool:
         """Whether something that is read a second time is changed before all of these ops may run."""
@@ -412,9 +423,9 @@ class _Finder:
         return place is not None and (shape_only or operand.along == place)
 
 
-def is_convolution(action: Action) -> bool:
-    """Whether an op is a convolution or the gradient of one."""
-    return action.call.target.startswith("aten.convolution")
+def has_workspace(action: Action) -> bool:
+    """Whether an op takes memory while it runs, as kernels of convolutions and updates of parameters do."""
+    return action.call.target.startswith("aten.convolution") or bool(action.writes)
 
 
 def is_total_weight(action: Action, position: int) -> bool:

@@ -59,14 +59,9 @@ class Sequence:
 
 
 def sequence_of(graph: Graph, order: Ordered[int]) -> Sequence:
-    """Lifetimes and footprints of ops that run in this order.
-
-    Raises
-    ------
-    ValueError
-        An op reads what no op made, or runs behind an op that changes what it reads, or is random and runs twice,
-        or writes and runs twice; or an op is missing, or runs before one that it must stay behind.
-    """
+    """Lifetimes and footprints of ops that run in this order. Raises `ValueError`: an op reads what no op made, or
+    runs behind an op that changes what it reads, or is random and runs twice, or writes and runs twice; or an op is
+    missing, or runs before one that it must stay behind."""
     why = why_not(graph, order)
     if why is not None:
         raise ValueError(why)

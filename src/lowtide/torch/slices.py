@@ -28,7 +28,7 @@ from lowtide.graph import Graph
 from lowtide.read.aten.trace import Ref
 from lowtide.torch.along import Along, part_seen
 from lowtide.torch.generate import expression
-from lowtide.torch.program import Action, Body, Call, Program, Word
+from lowtide.torch.program import Action, Body, Call, Program, Word, instead_of
 from lowtide.torch.readings import BATCH_SIZE
 from lowtide.torch.rows import Operand, Region, Row, is_total_weight
 
@@ -40,16 +40,9 @@ _MEAN, _SUM = 1, 2
 
 
 def sliced(program: Program, graph: Graph, regions: Sequence[Region], parts: int) -> Program:
-    """The program with regions, none of which has an op of another alone, each as one op that runs in that many parts.
-    Regions of equal ops have one function, under the names that the first of them has.
-
-    Parameters
-    ----------
-    graph
-        The program's.
-    parts
-        At least 1; the last one may be smaller.
-    """
+    """The program with regions, none of which has an op of another alone, each as one op that runs in that many
+    parts. Regions of equal ops have one function, under the names that the first of them has. `graph`: the
+    program's. `parts`: at least 1; the last one may be smaller."""
     return one_by_one(program, graph, regions, parts)[0]
 
 
@@ -71,17 +64,17 @@ def _with_one(
     program: Program, before: Sequence[Collection[int]], region: Region, parts: int
 ) -> tuple[Program, list[set[int]]]:
     """With one region, and for each op then the positions of those that must run before it."""
-    rows = -(-region.rows // parts)
-    inside = tuple([program.actions[row.index] for row in region.ops])
-    lines, live = _Writer(program, region, rows).lines()
+    body, lines = body_of(program, region, parts)
+    inside = body.actions
     digest = hashlib.sha256(_plainly(lines, region, inside).encode()).hexdigest()[:12]
     name = f"rows_{digest}"
-    source = "\n".join([f"def {name}({', '.join(region.given)}):", *lines, ""])
-    full_bytes = tuple([_full_bytes(program, region, row) for row in region.ops])
-    body = program.bodies.get(name, Body(source, inside, -(-region.rows // rows), live, full_bytes))
-    call = Call(f"body.{name}", tuple([Ref(n) for n in region.given]))
+    asked = ("h",) if any("h[" in line for line in lines) else ()
+    source = "\n".join([f"def {name}({', '.join([*region.given, *asked])}):", *lines, ""])
+    body = program.bodies.get(name, replace(body, source=source))
+    call = Call(f"body.{name}", (*(Ref(n) for n in region.given), *map(Word, asked)))
     taken = sum(action.call.target == call.target for action in program.actions)
-    action = Action(f"{name}_{taken}" if taken else name, call, region.made, several=True)
+    written = tuple(dict.fromkeys([n for inner in inside for n in inner.writes]))
+    action = Action(f"{name}_{taken}" if taken else name, call, region.made, several=True, writes=written)
     order = _order(len(program.actions), before, region)
     actions = tuple([action if k is None else program.actions[k] for k in order])
     result = replace(program, actions=actions, bodies={**program.bodies, name: body})
@@ -96,6 +89,15 @@ def _with_one(
         if at > order.index(None) and not set(later.writes).isdisjoint(region.given):
             behind[at].add(order.index(None))
     return result, behind
+
+
+def body_of(program: Program, region: Region, parts: int) -> tuple[Body, list[str]]:
+    """The function of a region in that many parts, as yet without source; and the lines below its first."""
+    rows = -(-region.rows // parts)
+    lines, live = _Writer(program, region, rows).lines()
+    full_bytes = tuple([_full_bytes(program, region, row) for row in region.ops])
+    inside = tuple([program.actions[row.index] for row in region.ops])
+    return Body("", inside, -(-region.rows // rows), live, full_bytes), lines
 
 
 def _plainly(lines: Sequence[str], region: Region, inside: Sequence[Action]) -> str:
@@ -206,6 +208,9 @@ class _Writer:
         """The line of an op in the loop, and where its results go."""
         call, name = self._call(row, action), action.call.target.split(".")[1]
         reduced = [o for o, d in zip(action.outputs, row.dims, strict=True) if o is not None and d is None]
+        if action.writes:
+            self._added(expression(call))
+            return
         if name in _INTO and reduced:
             self._added(f"{_INTO[name]}({reduced[0]}, {expression(call.args[0])}, {expression(call.args[1])})")
             return
@@ -265,6 +270,8 @@ class _Writer:
 
     def _call(self, row: Row, action: Action) -> Call:
         """The call on rows of its operands, with what hangs on the number of rows as it is for all of them."""
+        if action.writes:
+            return instead_of(action.call, {o.value: self._operand(o, action) for o in row.operands})
         args = list(action.call.args)
         for operand in row.operands:
             args[operand.position] = self._operand(operand, action)

@@ -66,12 +66,7 @@ class Job:
 
     def traced(self, batch: Sequence[Any]) -> tuple[Capture, Program, Compared]:
         """The step for batches of these sizes, traced, with the optimizer's updates; and what it is compared with.
-
-        Raises
-        ------
-        InputError
-            torch cannot trace it; or the optimizer has none of the module's parameters.
-        """
+        Raises `InputError`: torch cannot trace it; or the optimizer has none of the module's parameters."""
         if self.training:
             check_gradient_hooks(self.model)
         self.options.say("tracing")
@@ -125,13 +120,8 @@ class Job:
         return [words for words in said if words]
 
     def build(self, batch: Batch) -> Step:
-        """Capture and plan the step for batches of these sizes.
-
-        Raises
-        ------
-        InputError
-            As `traced` and `plan_program` raise it; or the loss scales by a GradScaler, and there is an optimizer.
-        """
+        """Capture and plan the step for batches of these sizes. Raises `InputError`: as `traced` and `plan_program`
+        raise it; or the loss scales by a GradScaler, and there is an optimizer."""
         torch = library()
         batch = as_batch(batch)
         closed = closed_over(torch, self.model, self.loss_fn, batch)
@@ -181,7 +171,7 @@ class Step:
         self._groups = [[p for p in group["params"] if id(p) in held] for group in groups]
 
     def __repr__(self) -> str:
-        notes = [words for words in (self._planned.unmeasured, *self._said) if words]
+        notes = [words for words in (self._planned.unmeasured, self._planned.in_parts, *self._said) if words]
         return first_screen(
             self.program.name,
             self.plan,
@@ -363,7 +353,7 @@ def compile_step(
     optimizer: Any = None,
     clip_grad_norm: float | None = None,
     accumulate: bool = False,
-    allow: str | Sequence[str] = "recompute",
+    allow: str | Sequence[str] | None = None,
     plan: StepPlan | str | Path | None = None,
     options: StepOptions | None = None,
 ) -> Step:
@@ -400,10 +390,12 @@ def compile_step(
         These are made of zeros where there are none, before the first op, and do not count. Otherwise all gradients
         are results, which live to the end of the step.
     allow
-        What may be changed of the step: ``"recompute"``, and ``"recompute,fission"`` where the loss, and what else runs
-        along its rows, may be computed for some rows at a time: gradients of parameters are then sums of parts, not
-        eager's to the bit. ``"recompute,swap"``: tensors may be stored on the host and loaded back while other ops
-        run, on the CPU in memory outside the allocator's, on CUDA by torch's operators ``ao``.
+        What may be changed of the step. ``"recompute"``: ops run again, and results are eager's to the bit.
+        ``"recompute,fission"``: ops may run for some rows, channels or part of the batch at a time, with the update of
+        the parameter whose gradient they make; kernels and sums then round otherwise than eager's, and the step's
+        `repr` says so. ``"recompute,swap"``: tensors may be stored on the host and loaded back while other ops run, on
+        the CPU in memory outside the allocator's, on CUDA by torch's operators ``ao``. None: ops run again, and in
+        parts where that alone does not meet the budget.
     plan
         A saved plan to replay instead of a search.
     options

@@ -116,13 +116,7 @@ class OverBudgetError(InputError):
 
 
 def read_step_plan(path: str | Path) -> StepPlan:
-    """A plan from a file.
-
-    Raises
-    ------
-    InputError
-        It is none, or of another version.
-    """
+    """A plan from a file. Raises `InputError`: it is none, or of another version."""
     try:
         plan = msgspec.json.decode(read_all(path, "step plan"), type=StepPlan)
     except msgspec.DecodeError as error:

@@ -45,6 +45,8 @@ def settle(traced: Traced) -> Program:
             _bind_view(work, call)
         elif _is_idle_clone(work, call, changed):
             work.bound[call.name] = replaced(call.call.args[0], work.bound)
+        elif call.call.target == "aten.convolution_backward.default" and call.outputs[0] is not None:
+            work.actions += [replace(part, call=replaced(part.call, work.bound)) for part in _gradients_apart(call)]
         elif not (_split_dropout(work, call) or _split_dropout_gradient(work, call)):
             work.actions.append(_in_own_layout(work, replace(call, call=replaced(call.call, work.bound))))
     results = [replace(r, value=replaced(r.value, work.bound)) for r in traced.results]
@@ -158,6 +160,20 @@ def _times_noise(value: Any, mask: str, keep: float, forms: tuple[Form, Form]) -
     return Call("aten.mul.Tensor", (value, noise))
 
 
+def _gradients_apart(call: Action) -> list[Action]:
+    """The gradients of a convolution's input and of its parameters as two ops: kernels compute them one by one, and the
+    parameters' alone has rows in which the optimizer may update them at once."""
+    first, *others = call.outputs
+    if not any(others):
+        return [call]
+    args, mask = call.call.args[:-1], tuple(call.call.args[-1])
+    alone = Action(
+        f"{call.name}_input", replace(call.call, args=(*args, (True, False, False))), (first, None, None), True
+    )
+    of_parameters = replace(call.call, args=(*args, (False, *mask[1:])))
+    return [alone, replace(call, call=of_parameters, outputs=(None, *others))]
+
+
 def _split_dropout(work: _Settling, call: Action) -> bool:
     """Dropout on the CPU as two ops, the random mask and the value; eager computes it so too."""
     if call.call.target != "aten.native_dropout.default" or call.outputs[0] is None or call.outputs[1] is None:
@@ -237,14 +253,8 @@ def as_graph(program: Program, sizes: Mapping[str, int], workspace: Mapping[str,
     """The program as a graph: a tensor for each storage, an op for each action, ids by position.
 
     What is given is constant, or an input where the step changes it; what it writes into keeps its place between its
-    readers, and random ops theirs among themselves.
-
-    Parameters
-    ----------
-    sizes
-        Bytes of storages by name, where they are known to differ from what the shapes say.
-    workspace
-        Bytes that an action takes while it runs, by name; 0 for others.
+    readers, and random ops theirs among themselves. `sizes`: bytes of storages by name, where they are known to
+    differ from what the shapes say. `workspace`: bytes that an action takes while it runs, by name; 0 for others.
     """
     changed = {name for action in program.actions for name in action.writes}
     ends = {root_of(r.value) for r in program.results}

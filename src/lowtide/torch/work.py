@@ -37,15 +37,8 @@ def operations_of(torch: Any, program: Program) -> tuple[int, ...]:
 
 
 def by_operations(torch: Any, program: Program, costs: Costs | None = None, *, workspace: bool = True) -> Costs:
-    """A cost table in which time is counted in operations.
-
-    Parameters
-    ----------
-    costs
-        What was measured: sizes of results and workspace are kept of it. None: sizes by their shapes, no workspace.
-    workspace
-        Whether workspace counts.
-    """
+    """A cost table in which time is counted in operations. `costs`: what was measured: sizes of results and
+    workspace are kept of it. None: sizes by their shapes, no workspace. `workspace`: whether workspace counts."""
     measured = {} if costs is None else costs.by_signature
     entries: dict[str, OpCost] = {}
     for action, count in zip(program.actions, operations_of(torch, program), strict=True):

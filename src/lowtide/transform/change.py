@@ -23,19 +23,10 @@ D = TypeVar("D")
 
 @dataclass(frozen=True)
 class Change(Generic[D]):
-    """A change that was made.
+    """A change that was made."""
 
-    Attributes
-    ----------
-    record
-        What describes the change, in ids of the graph before.
-    graph
-        The graph after. Operators and tensors that are not new keep their ids.
-    ops, tensors
-        Id of each new operator and tensor, to the id of its origin in the graph before.
-    """
-
-    record: D
-    graph: Graph
+    record: D  # what describes the change, in ids of the graph before
+    graph: Graph  # The graph after. Operators and tensors that are not new keep their ids.
+    # ops, tensors: id of each new operator and tensor, to the id of its origin in the graph before.
     ops: Mapping[int, int]
     tensors: Mapping[int, int]

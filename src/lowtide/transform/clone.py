@@ -49,10 +49,8 @@ def why_not(graph: Graph, clone: Clone) -> str | None:
 
 
 def repeatable(graph: Graph) -> frozenset[int]:
-    """Ids of the ops whose clones give the same values to all consumers.
-
-    Ops that an `after` names are left out: it is not known which run it means.
-    """
+    """Ids of the ops whose clones give the same values to all consumers. Ops that an `after` names are left out: it
+    is not known which run it means."""
     written = {
         _containers(graph, t)[-1]
         for op in graph.ops

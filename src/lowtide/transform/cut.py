@@ -43,24 +43,13 @@ RECOMPUTED_HALO: tuple[Pace, ...] = ("pull again", "late again")
 
 @dataclass(frozen=True)
 class Cut:
-    """A tiled op.
+    """A tiled op."""
 
-    Attributes
-    ----------
-    op
-        Id.
-    axis
-        Of the op's access.
-    ends
-        For each stripe, how many rows of the axis have run when it is over; never falling.
-    begins
-        For each stripe, its first row, if the halo is recomputed: nothing is kept for later stripes. Empty: every row
-        runs once.
-    """
-
-    op: int
-    axis: int
-    ends: tuple[int, ...]
+    op: int  # id
+    axis: int  # of the op's access
+    ends: tuple[int, ...]  # for each stripe, how many rows of the axis have run when it is over; never falling
+    # For each stripe, its first row, if the halo is recomputed: nothing is kept for later stripes. Empty: every row
+    # runs once.
     begins: tuple[int, ...] = ()
 
     def rows(self, stripe: int) -> tuple[int, int]:
@@ -92,14 +81,9 @@ class Region:
 class Cutter:
     """A graph with the meaning of its ops, looked up once.
 
-    Parameters
-    ----------
-    exact_bits
-        Whether only tilings count that cannot change a bit, whatever kernel the runtime chooses for another shape.
-    only
-        Ids of the ops that may be tiled; None: any.
-    recompute
-        Whether a search may use regions with recomputed halos.
+    `exact_bits`: whether only tilings count that cannot change a bit, whatever kernel the runtime chooses for another
+    shape. `only`: ids of the ops that may be tiled; None: any. `recompute`: whether a search may use regions with
+    recomputed halos.
     """
 
     def __init__(
@@ -164,11 +148,9 @@ class Cutter:
         return self._reads[op]
 
     def grow(self, ops: Iterable[int], op: int, axis: int) -> dict[int, int] | None:
-        """The axis of each op that is tiled with `op`, among `ops`; None if they cannot be tiled together.
-
-        Consumers of a tiled result are tiled as well; producers of tiled operands are tiled if they can be. Ops of
-        `ops` that are not in the result run before it: they read nothing that is tiled.
-        """
+        """The axis of each op that is tiled with `op`, among `ops`; None if they cannot be tiled together. Consumers
+        of a tiled result are tiled as well; producers of tiled operands are tiled if they can be. Ops of `ops` that
+        are not in the result run before it: they read nothing that is tiled."""
         within = set(ops)
         axes = {op: axis}
         queue = [op]
@@ -236,13 +218,7 @@ class Cutter:
         return True
 
     def region(self, order: Sequence[int], axes: Mapping[int, int], stripes: int, pace: Pace = "pull") -> Region:
-        """The ops of `axes` in `stripes` stripes.
-
-        Parameters
-        ----------
-        order
-            Op ids; the stripes run them in this order.
-        """
+        """The ops of `axes` in `stripes` stripes. `order`: op ids; the stripes run them in this order."""
         within = [op for op in order if op in axes]
         recomputed = self.recomputed_ops(within, axes) if pace in RECOMPUTED_HALO else frozenset[int]()
         pulls = pace.startswith("pull")
@@ -261,11 +237,9 @@ class Cutter:
         return Region(tuple([cuts[op] for op in within]))
 
     def recomputed_ops(self, within: Sequence[int], axes: Mapping[int, int]) -> frozenset[int]:
-        """Ops of a region with recomputed halos: they make more than they read, all of it for the region.
-
-        If a consumer needs no halo of such an op, the kept operands of the op count in place of its result: so an
-        activation joins the convolution before it.
-        """
+        """Ops of a region with recomputed halos: they make more than they read, all of it for the region. If a
+        consumer needs no halo of such an op, the kept operands of the op count in place of its result: so an
+        activation joins the convolution before it."""
         kept_for: dict[int, frozenset[int]] = {}  # of ops with recomputed halos: the tensors kept in their place
         for op in within:
             instead: set[int] = set()

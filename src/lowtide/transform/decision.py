@@ -9,8 +9,8 @@
 
 `lowtide.transform.lower.lower` makes the graph that a decision describes. A level changes an ordinary graph, so tiles
 can be tiled in the next level. The checker accepts regions, concat eliminations and split tensors in every level;
-rewrites and clones only in the first one (`lowtide.verify.check.rounds`). In a plan file the last level is `rewrites`,
-earlier ones are `rounds`.
+rewrites and clones only in the first one (`lowtide.verify.check.rewrites`). In a plan file the last level is
+`rewrites`, earlier ones are `rounds`.
 """
 
 from __future__ import annotations
@@ -28,45 +28,26 @@ LevelRewrite = Sections | Sums | Recompute | CutRegion | ConcatElimination | Spl
 
 @dataclass(frozen=True)
 class Level:
-    """The changes of one graph, in its ids.
+    """The changes of one graph, in its ids."""
 
-    Attributes
-    ----------
-    products, statistics
-        Ops that run by sections, and norms and means that are computed as sums over rows.
-    clones
-        Recomputed ops, of the graph with these; late ones first.
-    regions, elimination
-        How that graph is tiled.
-    split
-        Tensors of it that are tiled by their producer and by all consumers, and never materialised.
-    """
-
+    # products, statistics: ops that run by sections, and norms and means that are computed as sums over rows.
     products: tuple[int, ...] = ()
     statistics: tuple[int, ...] = ()
-    clones: tuple[Recompute, ...] = ()
+    clones: tuple[Recompute, ...] = ()  # recomputed ops, of the graph with these; late ones first
+    # regions, elimination: how that graph is tiled.
     regions: tuple[Region, ...] = ()
     elimination: Elimination = NO_ELIMINATION
+    # Tensors of it that are tiled by their producer and by all consumers, and never materialised.
     split: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
 class Decision:
-    """All changes of a plan.
+    """All changes of a plan."""
 
-    Attributes
-    ----------
-    levels
-        Changes of the user's graph, then of the graph of the level before.
-    aliases
-        Tensors of the lowered graph that are stored in others.
-    order
-        Op ids of the lowered graph; empty: its file order.
-    """
-
-    levels: tuple[Level, ...] = ()
-    aliases: Aliases = ()
-    order: tuple[int, ...] = ()
+    levels: tuple[Level, ...] = ()  # changes of the user's graph, then of the graph of the level before
+    aliases: Aliases = ()  # tensors of the lowered graph that are stored in others
+    order: tuple[int, ...] = ()  # op ids of the lowered graph; empty: its file order
 
     def ordered(self, order: tuple[int, ...]) -> Decision:
         """The decision with another order."""

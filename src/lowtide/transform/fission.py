@@ -41,18 +41,10 @@ class NoFission(Exception):
 
 @dataclass(frozen=True)
 class Fission:
-    """Tiled ops.
+    """Tiled ops."""
 
-    Attributes
-    ----------
-    axes
-        Of each op's id, in file order, the tiled axis of its access.
-    ends
-        Rows at which the tiles end, ascending; the last one is the size.
-    """
-
-    axes: tuple[tuple[int, int], ...]
-    ends: tuple[int, ...]
+    axes: tuple[tuple[int, int], ...]  # of each op's id, in file order, the tiled axis of its access
+    ends: tuple[int, ...]  # rows at which the tiles end, ascending; the last one is the size
 
     @property
     def rows(self) -> Counter[int]:
@@ -102,25 +94,15 @@ def even_ends(rows: int, parts: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Region:
-    """A region that can be tiled.
+    """A region that can be tiled."""
 
-    Attributes
-    ----------
-    axes
-        As `Fission.axes`.
-    rows
-        Of the axis.
-    sliced, untiled
-        Operands from outside: those that tiles slice, with their dimension along the axis; and those that every tile
-        reads in full.
-    concatenated, summed
-        Results for the outside, as rows along a dimension, or as sums.
-    """
-
-    axes: tuple[tuple[int, int], ...]
-    rows: int
+    axes: tuple[tuple[int, int], ...]  # as `Fission.axes`
+    rows: int  # of the axis
+    # sliced, untiled: operands from outside: those that tiles slice, with their dimension along the axis; and those
+    # that every tile reads in full.
     sliced: tuple[tuple[int, int], ...]
     untiled: tuple[int, ...]
+    # concatenated, summed: results for the outside, as rows along a dimension, or as sums.
     concatenated: tuple[tuple[int, int], ...]
     summed: tuple[int, ...]
 
@@ -144,13 +126,8 @@ def access_of(graph: Graph, op: Op) -> Access:
 
 
 def region_of(graph: Graph, axes: Mapping[int, int]) -> Region:
-    """The region of ops along these axes.
-
-    Raises
-    ------
-    NoFission
-        An op reads other rows than those of its tile, or an incomplete sum; or the ops are not convex.
-    """
+    """The region of ops along these axes. Raises `NoFission`: an op reads other rows than those of its tile, or an
+    incomplete sum; or the ops are not convex."""
     dims: dict[int, int | None] = {}
     sliced: dict[int, int] = {}
     untiled: dict[int, None] = {}
@@ -233,13 +210,8 @@ class Body:
 
 
 def body_of(graph: Graph, region: Region, parts: Parts, estimate: Estimate | None) -> Body:
-    """The largest of these tiles of a region, with costs of all of them together.
-
-    Parameters
-    ----------
-    estimate
-        Time of an op by type, operations and bytes; None: its own cost.
-    """
+    """The largest of these tiles of a region, with costs of all of them together. `estimate`: time of an op by type,
+    operations and bytes; None: its own cost."""
     largest, inside = parts.largest, dict(region.axes)
     tensors: dict[int, Tensor] = {}
     ops: list[Op] = []
@@ -332,13 +304,8 @@ class Loop:
 
 
 def outer_of(graph: Graph, loops: Sequence[Loop]) -> Graph:
-    """The graph with one op in the place of each region. Regions are disjoint.
-
-    Raises
-    ------
-    NoFission
-        Regions wait for each other.
-    """
+    """The graph with one op in the place of each region. Regions are disjoint. Raises `NoFission`: regions wait for
+    each other."""
     replacement: dict[int, int] = {}
     made: dict[int, Op] = {}
     fresh = max(graph.op_by_id) + 1
@@ -364,18 +331,8 @@ def outer_of(graph: Graph, loops: Sequence[Loop]) -> Graph:
 
 
 def in_order(ops: Sequence[Op], place: Mapping[int, int], replacement: Mapping[int, int]) -> list[Op]:
-    """Ops topologically, else by their places.
-
-    Parameters
-    ----------
-    replacement
-        For a removed op that others run after, the op in its place.
-
-    Raises
-    ------
-    NoFission
-        Some wait for each other.
-    """
+    """Ops topologically, else by their places. `replacement`: for a removed op that others run after, the op in its
+    place. Raises `NoFission`: some wait for each other."""
     maker = {t: op.id for op in ops for t in op.outputs}
     waits = {
         op.id: {maker[t] for t in op.inputs if t in maker} | {replacement.get(u, u) for u in op.after} for op in ops

@@ -42,20 +42,8 @@ def may_split(cut: Graph, parts: PartGraph) -> frozenset[int]:
 
 
 def hand_on(cut: Graph, parts: PartGraph, split: Collection[int] | None = None) -> PartGraph:
-    """The parts without the joins of some tensors.
-
-    Parameters
-    ----------
-    cut
-        The graph before tiling.
-    split
-        The tensors; default all that may be.
-
-    Raises
-    ------
-    ValueError
-        One of them has to be materialised.
-    """
+    """The parts without the joins of some tensors. `cut`: the graph before tiling. `split`: the tensors; default all
+    that may be. Raises `ValueError`: one of them has to be materialised."""
     able = may_split(cut, parts)
     split = able if split is None else split
     if not able.issuperset(split):

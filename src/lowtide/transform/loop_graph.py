@@ -12,21 +12,12 @@ from lowtide.transform.loops import Loop
 
 @dataclass(frozen=True)
 class LoopGraph:
-    """A graph with one op per loop.
+    """A graph with one op per loop."""
 
-    Attributes
-    ----------
-    graph
-        With the loops' ops, without inner tensors and streamed inputs.
-    loops
-        Of each new op's id.
-    blocks
-        For an op whose line buffers and accumulators overlap an input, their tensor: its first output. For other ops
-        they are workspace.
-    """
-
-    graph: Graph
-    loops: dict[int, Loop]
+    graph: Graph  # with the loops' ops, without inner tensors and streamed inputs
+    loops: dict[int, Loop]  # of each new op's id
+    # For an op whose line buffers and accumulators overlap an input, their tensor: its first output. For other ops they
+    # are workspace.
     blocks: dict[int, int] = field(default_factory=dict)
 
 

@@ -42,21 +42,13 @@ adds 8-bit integers up in 32 bits and 16-bit ones in 64."""
 
 @dataclass(frozen=True)
 class LineBuffer:
-    """Circular line buffer: positions (rows or pixels) of a tensor that a loop keeps.
+    """Circular line buffer: positions (rows or pixels) of a tensor that a loop keeps."""
 
-    Attributes
-    ----------
-    tensor
-        Id.
-    slots, slot_bytes
-        Number of positions, and bytes of each.
-    over
-        The tensor whose memory it shares, position by position: the op between overwrites what it has read.
-    """
-
-    tensor: int
+    tensor: int  # id
+    # slots, slot_bytes: number of positions, and bytes of each.
     slots: int
     slot_bytes: int
+    # The tensor whose memory it shares, position by position: the op between overwrites what it has read.
     over: int | None = None
 
     @property
@@ -67,63 +59,31 @@ class LineBuffer:
 
 @dataclass(frozen=True)
 class Over:
-    """Memory of a loop that overlaps an input which dies in it: writes stay behind the reads.
+    """Memory of a loop that overlaps an input which dies in it: writes stay behind the reads."""
 
-    Attributes
-    ----------
-    tensor
-        A result; None: all line buffers and accumulators, as one block.
-    input
-        Id.
-    distance
-        Bytes that it has to begin below the input, at least; a multiple of the alignment.
-    saving
-        Bytes that both share at most.
-    """
-
-    tensor: int | None
-    input: int
-    distance: int
-    saving: int
+    tensor: int | None  # a result; None: all line buffers and accumulators, as one block
+    input: int  # id
+    distance: int  # bytes that it has to begin below the input, at least; a multiple of the alignment
+    saving: int  # bytes that both share at most
 
 
 @dataclass(frozen=True)
 class Loop:
-    """Ops that run together.
+    """Ops that run together."""
 
-    Attributes
-    ----------
-    ops
-        Ids in the order of the untiled ops; the last one drives.
-    axes
-        Of each op.
-    dims
-        Dimensions along these axes, of each tensor that the loop makes or receives in slices.
-    streamed
-        Graph inputs that the caller streams position by position.
-    line_buffers
-        Of every tensor that is not materialised.
-    accumulators
-        (tensor, bytes) of each result that is accumulated at a higher precision.
-    iterations
-        Positions of the driving op.
-    over
-        Memory that overlaps an input which dies in the loop.
-    laid
-        Tensors of line buffers and accumulators in the order of their memory, if not line buffers first.
-    shared
-        If some line buffers share memory: (tensor, offset in bytes) of each line buffer and accumulator.
-    """
-
-    ops: tuple[int, ...]
-    axes: tuple[Axes, ...]
+    ops: tuple[int, ...]  # ids in the order of the untiled ops; the last one drives
+    axes: tuple[Axes, ...]  # of each op
+    # Dimensions along these axes, of each tensor that the loop makes or receives in slices.
     dims: tuple[tuple[int, Axes], ...]
-    streamed: tuple[int, ...]
-    line_buffers: tuple[LineBuffer, ...]
+    streamed: tuple[int, ...]  # graph inputs that the caller streams position by position
+    line_buffers: tuple[LineBuffer, ...]  # of every tensor that is not materialised
+    # (tensor, bytes) of each result that is accumulated at a higher precision.
     accumulators: tuple[tuple[int, int], ...]
-    iterations: int
-    over: Over | None = None
+    iterations: int  # positions of the driving op
+    over: Over | None = None  # memory that overlaps an input which dies in the loop
+    # Tensors of line buffers and accumulators in the order of their memory, if not line buffers first.
     laid: tuple[int, ...] = ()
+    # If some line buffers share memory: (tensor, offset in bytes) of each line buffer and accumulator.
     shared: tuple[tuple[int, int], ...] = ()
 
     def buffers(self) -> list[tuple[int, int]]:
@@ -145,15 +105,8 @@ class Loop:
 
 
 class LoopRules:
-    """The loops that a graph allows under a target.
-
-    Parameters
-    ----------
-    exact_bits
-        Whether only loops count that cannot change a bit, whatever kernel computes a row.
-    share
-        Whether line buffers that are never live together may share memory.
-    """
+    """The loops that a graph allows under a target. `exact_bits`: whether only loops count that cannot change a bit,
+    whatever kernel computes a row. `share`: whether line buffers that are never live together may share memory."""
 
     def __init__(self, graph: Graph, target: Target, *, exact_bits: bool = False, share: bool = True) -> None:
         self.graph, self.target, self.exact_bits, self.share = graph, target, exact_bits, share
@@ -294,11 +247,9 @@ class LoopRules:
         return [shape[d] // self.grain(tensor, d) for d in dims]
 
     def index(self, op: int, read: Index, tensor: int, dim: int) -> Index:
-        """Which positions of a dimension are read for a position of an op, as `read` gives it for rows.
-
-        Position p of the op is its rows p g to p g + g - 1, position q of the tensor its rows q u to q u + u - 1.
-        Integer divisions nest: (x // den) // u = x // (den u).
-        """
+        """Which positions of a dimension are read for a position of an op, as `read` gives it for rows. Position p
+        of the op is its rows p g to p g + g - 1, position q of the tensor its rows q u to q u + u - 1. Integer
+        divisions nest: (x // den) // u = x // (den u)."""
         known = self.meaning(op)
         assert known is not None, op
         if read.axis == FIXED:
@@ -316,10 +267,8 @@ class LoopRules:
         return tuple(along.index(a) for a in axes) if all(a in along for a in axes) else None
 
     def read_along(self, op: int, tensor: int, axes: Axes) -> Axes | None:
-        """Dimensions of an operand that an op reads in parts, never backwards, as it runs along its axes.
-
-        None if it does not read each axis along one dimension, or two of its operands are this tensor in other ways.
-        """
+        """Dimensions of an operand that an op reads in parts, never backwards, as it runs along its axes. None if it
+        does not read each axis along one dimension, or two of its operands are this tensor in other ways."""
         key = (op, tensor, axes)
         if key not in self._read_along:
             result = {self._along(dims, axes) for t, dims in self.reads(op) if t == tensor}
@@ -404,9 +353,7 @@ _SELF = frozenset({"float32", "float64", "int32", "int64", "uint32", "uint64"})
 
 def stream_dimension(graph: Graph, tensor: int) -> int | None:
     """Dimension along which a caller hands an input over: rows of an image, else the first with more than one row.
-
-    Images are ``[N, H, W, C]`` in TFLite, ``[N, C, H, W]`` elsewhere. None if there is no such dimension.
-    """
+    Images are ``[N, H, W, C]`` in TFLite, ``[N, C, H, W]`` elsewhere. None if there is no such dimension."""
     shape = graph.tensor_by_id[tensor].shape or ()
     if graph.dialect != "tflite" and len(shape) == 4:
         return 2 if shape[2] > 1 else None

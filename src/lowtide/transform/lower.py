@@ -70,13 +70,8 @@ def sums_of(expanded: Expanded) -> tuple[Sums, ...]:
 
 
 def base_of(graph: Graph, level: Level) -> Base:
-    """The graph that a level tiles.
-
-    Raises
-    ------
-    ValueError
-        An op has no sections or no statistic, or cannot be recomputed.
-    """
+    """The graph that a level tiles. Raises `ValueError`: an op has no sections or no statistic, or cannot be
+    recomputed."""
     sectioned = None
     if level.products:
         known = {p.op: p for p in products(graph)}
@@ -97,29 +92,14 @@ def _unchanged(graph: Graph) -> Runs:
 
 
 def lower_level(graph: Graph, level: Level, order: Sequence[int] | None = None) -> PartGraph:
-    """One level of a graph.
-
-    Parameters
-    ----------
-    order
-        Op ids of the graph that is tiled; the lowered graph's own order follows it. Default that graph's own.
-
-    Raises
-    ------
-    ValueError
-        As `base_of`, or the tiles cannot be.
-    """
+    """One level of a graph. `order`: op ids of the graph that is tiled; the lowered graph's own order follows it.
+    Default that graph's own. Raises `ValueError`: as `base_of`, or the tiles cannot be."""
     return tiled(base_of(graph, level), level, order)
 
 
 def tiled(base: Base, level: Level, order: Sequence[int] | None = None, *, split_all: bool = False) -> PartGraph:
-    """The tiles of a level, of the graph with its rewrites and clones. Raises as `lower_level`.
-
-    Parameters
-    ----------
-    split_all
-        Whether every tensor that can be forwarded is left unmaterialised, whatever the level says.
-    """
+    """The tiles of a level, of the graph with its rewrites and clones. Raises as `lower_level`. `split_all`: whether
+    every tensor that can be forwarded is left unmaterialised, whatever the level says."""
     cut = base.graph
     own = order if order is not None else base.runs.order
     parts = with_file(apply_with_elimination(Cutter(cut), level.regions, level.elimination, own))
@@ -158,18 +138,9 @@ def levels_of(graph: Graph, decision: Decision) -> Iterator[tuple[Base, PartGrap
 
 
 def lower(graph: Graph, decision: Decision, target: Target | None = None) -> PartGraph:
-    """The lowered graph of a decision, its ops in the decided order.
-
-    Parameters
-    ----------
-    target
-        The rules under which tensors lie in others; needed where some do.
-
-    Raises
-    ------
-    ValueError
-        As `lower_level`; or tensors cannot lie in others, or the order is not of the lowered graph's ops.
-    """
+    """The lowered graph of a decision, its ops in the decided order. `target`: the rules under which tensors lie in
+    others; needed where some do. Raises `ValueError`: as `lower_level`; or tensors cannot lie in others, or the
+    order is not of the lowered graph's ops."""
     result = PartGraph((), graph, {}, {}, frozenset())
     for k, (_, parts) in enumerate(levels_of(graph, decision)):
         result = nested(result, parts) if k else parts

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
 
-from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.graph import Graph, Kind, Op, Quant, Tensor
 from lowtide.names import FreeNames
 from lowtide.ops.access import Box, box_elements
 from lowtide.ops.index import Range
 from lowtide.ops.part import Glue, adapter, given_box
 from lowtide.ops.piece import Part, Piece, Role
 from lowtide.transform.cut import Cutter
-from lowtide.transform.part_values import all_names, bytes_of_rows, quant_of_rows
 
 
 class Builder:
-    """Makes ops and tensors, and keeps their origins.
-
-    Parameters
-    ----------
-    cutter
-        Of the graph before tiling.
-    other
-        Another graph whose names and ids are taken.
-    """
+    """Makes ops and tensors, and keeps their origins. `cutter`: of the graph before tiling. `other`: another graph
+    whose names and ids are taken."""
 
     def __init__(self, cutter: Cutter, other: Graph | None = None) -> None:
         self.cutter = cutter
@@ -100,15 +92,8 @@ class Builder:
         self, op: Op, axis: int, rows: Range, literals: Mapping[int, tuple[int, ...]],
         given: Callable[[int, int, Box], int | None],
     ) -> list[int | None]:  # fmt: skip
-        """The operands of a tile of an op.
-
-        Parameters
-        ----------
-        literals
-            Integer operands that differ for the tile.
-        given
-            The tensor for a position, from the position, its untiled tensor and the rows that the tile needs.
-        """
+        """The operands of a tile of an op. `literals`: integer operands that differ for the tile. `given`: the
+        tensor for a position, from the position, its untiled tensor and the rows that the tile needs."""
         known = self.cutter.meaning(op.id)
         assert known is not None, op.label
         access, operands = known.access, list[int | None]()
@@ -161,3 +146,34 @@ class Builder:
         self.ops.append(op)
         self.next_op += 1
         return op
+
+
+def quant_of_rows(quant: Quant | None, box: Box) -> Quant | None:
+    """How rows of a tensor are quantised: each along the axis has a scale of its own."""
+    if quant is None or quant.axis is None:
+        return quant
+    a, b = box[min(quant.axis, len(box) - 1)]  # a bias may name the weights' dimension
+    return Quant(quant.scales[a:b], quant.zero_points[a:b], quant.axis if b - a > 1 else None)
+
+
+def all_names(graph: Graph) -> Iterator[str]:
+    """Names of all ops and tensors, those in bodies too."""
+    for tensor in graph.tensors:
+        yield tensor.name
+    for op in (*graph.folded, *graph.ops):
+        yield op.name
+        for body in op.bodies:
+            yield from all_names(body)
+
+
+def bytes_of_rows(tensor: Tensor, box: Box) -> bytes | None:
+    """The bytes of some rows of a small constant."""
+    shape = tensor.shape or ()
+    count = prod(shape)
+    if tensor.value is None or not count or len(tensor.value) % count:
+        return None
+    width = len(tensor.value) // count
+    value, offsets = tensor.value, [0]
+    for (a, b), size in zip(box, shape, strict=True):
+        offsets = [at * size + row for at in offsets for row in range(a, b)]
+    return b"".join(value[at * width : (at + 1) * width] for at in offsets)

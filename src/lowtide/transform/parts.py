@@ -22,42 +22,21 @@ from lowtide.transform.stripes import region_ops
 
 @dataclass(frozen=True)
 class PartGraph:
-    """A tiled graph.
+    """A tiled graph."""
 
-    Attributes
-    ----------
-    regions
-        The decision, in ids of the graph before tiling.
-    graph
-        The tiles, in an order in which each region's stripes follow one another.
-    slices, parts
-        Origin of each new tensor, and of each new op; other ids are those of the graph before tiling.
-    numbers
-        New constants that are literal operands of tiles.
-    elimination
-        Concat elimination.
-    split
-        Tensors of the graph before tiling which are never materialised.
-    sources
-        For ops before tiling that the file does not have, their original; None: they are new.
-    gone
-        Ops of the file that are not run.
-    before
-        Changes of the user's graph before tiling.
-    earlier
-        The tilings before, each in ids of its own (`lowtide.transform.rounds`): this one tiles the graph of the last.
-    """
-
-    regions: tuple[Region, ...]
-    graph: Graph
+    regions: tuple[Region, ...]  # the decision, in ids of the graph before tiling
+    graph: Graph  # the tiles, in an order in which each region's stripes follow one another
+    # slices, parts: origin of each new tensor, and of each new op; other ids are those of the graph before tiling.
     slices: Mapping[int, Piece]
     parts: Mapping[int, Part]
-    numbers: frozenset[int]
-    elimination: Elimination = NO_ELIMINATION
-    split: frozenset[int] = frozenset()
+    numbers: frozenset[int]  # new constants that are literal operands of tiles
+    elimination: Elimination = NO_ELIMINATION  # Concat elimination
+    split: frozenset[int] = frozenset()  # tensors of the graph before tiling which are never materialised
+    # For ops before tiling that the file does not have, their original; None: they are new.
     sources: Mapping[int, int | None] = field(default_factory=dict[int, int | None])
-    gone: frozenset[int] = frozenset()
-    before: tuple[Sections | Sums | Recompute, ...] = ()
+    gone: frozenset[int] = frozenset()  # ops of the file that are not run
+    before: tuple[Sections | Sums | Recompute, ...] = ()  # changes of the user's graph before tiling
+    # The tilings before, each in ids of its own (`lowtide.transform.rounds`): this one tiles the graph of the last.
     earlier: tuple[PartGraph, ...] = ()
 
 

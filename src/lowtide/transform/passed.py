@@ -16,35 +16,18 @@ from lowtide.transform.statistics import Expanded
 
 @dataclass(frozen=True)
 class Passed:
-    """A graph in passes.
+    """A graph in passes."""
 
-    Attributes
-    ----------
-    expanded
-        The user's graph with statistics as sums.
-    runs
-        That with the recomputed ops.
-    parts
-        That in tiles, with origins in the user's file (`PartGraph.sources`).
-    """
-
-    expanded: Expanded
-    runs: Runs
-    parts: PartGraph
+    expanded: Expanded  # the user's graph with statistics as sums
+    runs: Runs  # that with the recomputed ops
+    parts: PartGraph  # that in tiles, with origins in the user's file (`PartGraph.sources`)
 
 
 def as_passed(
     expanded: Expanded, sequence: Sequence[int], regions: Callable[[Cutter, Runs], Sequence[Region]]
 ) -> Passed:
-    """The parts of a sequence of ops with recomputation.
-
-    Parameters
-    ----------
-    sequence
-        Op ids of the expanded graph.
-    regions
-        Of the graph of all runs.
-    """
+    """The parts of a sequence of ops with recomputation. `sequence`: op ids of the expanded graph. `regions`: of the
+    graph of all runs."""
     graph = expanded.graph
     all_runs = runs.apply(graph, [graph.index_of[op] for op in sequence])
     level = Level(regions=tuple(regions(Cutter(all_runs.graph), all_runs)))

@@ -29,21 +29,11 @@ from lowtide.transform.rename import reading
 
 @dataclass(frozen=True)
 class Runs:
-    """A sequence as a graph.
+    """A sequence as a graph."""
 
-    Attributes
-    ----------
-    graph
-        The one with clones.
-    order
-        Ids of its ops, each once.
-    rewrites
-        The changes of the user's graph, one clone after the other.
-    """
-
-    graph: Graph
-    order: tuple[int, ...]
-    rewrites: tuple[Recompute | Swap, ...]
+    graph: Graph  # the one with clones
+    order: tuple[int, ...]  # ids of its ops, each once
+    rewrites: tuple[Recompute | Swap, ...]  # the changes of the user's graph, one clone after the other
 
 
 STORE, LOAD = "StoreToHost", "LoadFromHost"
@@ -102,13 +92,8 @@ def apply(graph: Graph, order: Sequence[int], moved: Sequence[int] = ()) -> Runs
 
 
 def of_rewrites(graph: Graph, rewrites: Sequence[Recompute]) -> Runs:
-    """The graph with clones of a plan's rewrites, in its own order.
-
-    Raises
-    ------
-    ValueError
-        An op or a tensor does not exist.
-    """
+    """The graph with clones of a plan's rewrites, in its own order. Raises `ValueError`: an op or a tensor does not
+    exist."""
     ops, tensors = {op.id: op for op in graph.ops}, {t.id: t for t in graph.tensors}
     clones: dict[int, list[int]] = {}
     for r in rewrites:

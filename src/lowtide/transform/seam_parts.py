@@ -25,18 +25,9 @@ from lowtide.transform.stripes import region_ops
 def apply_with_elimination(
     cutter: Cutter, regions: Sequence[Region], elimination: Elimination, order: Sequence[int] | None = None
 ) -> PartGraph:
-    """Tile a graph by concat elimination, and other ops of it in regions.
-
-    Parameters
-    ----------
-    order
-        As `lowtide.transform.parts.apply`.
-
-    Raises
-    ------
-    ValueError
-        An op is tiled twice, a region cannot run before and after another op, or a tile reads slices that do not exist.
-    """
+    """Tile a graph by concat elimination, and other ops of it in regions. `order`: as
+    `lowtide.transform.parts.apply`. Raises `ValueError`: an op is tiled twice, a region cannot run before and after
+    another op, or a tile reads slices that do not exist."""
     if not elimination.cuts:
         return apply(cutter, regions, order)
     graph = cutter.graph

@@ -32,27 +32,15 @@ _MOST_SLICES = 64
 
 @dataclass(frozen=True)
 class OperandTiles:
-    """An op tiled by the operands of a concat.
+    """An op tiled by the operands of a concat."""
 
-    Attributes
-    ----------
-    op
-        Id.
-    axis
-        Of the op's access.
-    ends
-        Row of the axis at which each tile ends; rising. The first begins at row 0, the last ends with the axis.
-    turns
-        Of an op that sums over the axis, the order in which its tiles are added: positions in `ends`. Else empty.
-    into
-        Whether the op of each tile adds to the sum of those before.
-    """
-
-    op: int
-    axis: int
+    op: int  # id
+    axis: int  # of the op's access
+    # Row of the axis at which each tile ends; rising. The first begins at row 0, the last ends with the axis.
     ends: tuple[int, ...]
+    # Of an op that sums over the axis, the order in which its tiles are added: positions in `ends`. Else empty.
     turns: tuple[int, ...] = ()
-    into: bool = False
+    into: bool = False  # whether the op of each tile adds to the sum of those before
 
     @property
     def parts(self) -> tuple[tuple[int, int], ...]:
@@ -62,14 +50,9 @@ class OperandTiles:
 
 @dataclass(frozen=True)
 class Elimination:
-    """Ops tiled by the operands of concats.
+    """Ops tiled by the operands of concats."""
 
-    Attributes
-    ----------
-    cuts
-        In an order in which they can run. A concat is included if no consumer reads it untiled: then it is not run.
-    """
-
+    # In an order in which they can run. A concat is included if no consumer reads it untiled: then it is not run.
     cuts: tuple[OperandTiles, ...]
 
     def turned(self, turns: Mapping[int, Sequence[int]]) -> Elimination:
@@ -97,17 +80,9 @@ def operand_rows(cutter: Cutter, op: int) -> tuple[int, tuple[int, ...]] | None:
 def find_elimination(
     cutter: Cutter, without: Collection[int] = (), *, accumulate: bool = False, fine: Collection[int] = ()
 ) -> Elimination:
-    """Every op that can be tiled by the operands of a concat.
-
-    Parameters
-    ----------
-    without
-        Ids of ops that stay untiled.
-    accumulate
-        Whether the op of a tile adds to the sum so far, where the format has such an op.
-    fine
-        Ids of concats with no tile larger than the smallest operand: others are sliced.
-    """
+    """Every op that can be tiled by the operands of a concat. `without`: ids of ops that stay untiled. `accumulate`:
+    whether the op of a tile adds to the sum so far, where the format has such an op. `fine`: ids of concats with no
+    tile larger than the smallest operand: others are sliced."""
     return _Finder(cutter, frozenset(without), accumulate, frozenset(fine)).run()
 
 

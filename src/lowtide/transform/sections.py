@@ -30,7 +30,7 @@ from lowtide.ops.index import FIXED, Range
 from lowtide.ops.meaning import meaning
 from lowtide.ops.piece import Part, Piece
 from lowtide.rewrites import Section, Sections
-from lowtide.transform.part_values import all_names, bytes_of_rows
+from lowtide.transform.part_builder import all_names, bytes_of_rows
 from lowtide.transform.parts import PartGraph
 
 _LEAST_OPSET = 7
@@ -45,42 +45,23 @@ Dims = tuple[tuple[Atom, ...], ...]
 
 @dataclass(frozen=True)
 class Product:
-    """A product that can be computed section by section.
+    """A product that can be computed section by section."""
 
-    Attributes
-    ----------
-    op, add
-        Ids: of the MatMul or Gemm, and of the sum with a bias behind it, if there is one.
-    gone
-        Ids of all ops that are not run then, in own order.
-    columns
-        How many it has.
-    sections
-        In the order of their columns, of which no two have one together.
-    """
-
+    # op, add: ids: of the MatMul or Gemm, and of the sum with a bias behind it, if there is one.
     op: int
     add: int | None
-    gone: tuple[int, ...]
-    columns: int
-    sections: tuple[Section, ...]
+    gone: tuple[int, ...]  # ids of all ops that are not run then, in own order
+    columns: int  # how many it has
+    sections: tuple[Section, ...]  # in the order of their columns, of which no two have one together
 
 
 @dataclass(frozen=True)
 class Sectioned:
-    """A graph with products by sections.
-
-    Attributes
-    ----------
-    rewrites
-        The change of each product.
-    weights
-        For each new constant, the columns of the file's constant that it is.
-    """
+    """A graph with products by sections."""
 
     graph: Graph
-    rewrites: tuple[Sections, ...]
-    weights: dict[int, Piece]
+    rewrites: tuple[Sections, ...]  # the change of each product
+    weights: dict[int, Piece]  # for each new constant, the columns of the file's constant that it is
 
 
 def products(graph: Graph) -> tuple[Product, ...]:

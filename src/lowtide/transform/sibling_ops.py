@@ -21,26 +21,17 @@ class NoMerge(Exception):
 
 @dataclass(frozen=True)
 class Site:
-    """Siblings with all dependent ops, each in the order of the products.
+    """Siblings with all dependent ops, each in the order of the products."""
 
-    Attributes
-    ----------
-    products, gradients, updates
-        The products, the gradients of their weights, and the updates of these.
-    backs
-        Gradients of the operand; empty if they have no consumer.
-    turns, unturns
-        Transposes of the results, and those that make the gradients; empty unless they are all the same.
-    sums
-        The sums of the operand's gradients, the last one last; `others`: their other operands, in order.
-    """
-
+    # products, gradients, updates: the products, the gradients of their weights, and the updates of these.
     products: tuple[Op, ...]
     gradients: tuple[Op, ...]
     updates: tuple[Op, ...]
-    backs: tuple[Op, ...]
+    backs: tuple[Op, ...]  # gradients of the operand; empty if they have no consumer
+    # turns, unturns: transposes of the results, and those that make the gradients; empty unless they are all the same.
     turns: tuple[Op, ...]
     unturns: tuple[Op, ...]
+    # The sums of the operand's gradients, the last one last; `others`: their other operands, in order.
     sums: tuple[Op, ...]
     others: tuple[int, ...]
 

@@ -23,7 +23,7 @@ from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.names import FreeNames
 from lowtide.ops.forms import Reduction
 from lowtide.ops.meaning import meaning
-from lowtide.transform.part_values import all_names
+from lowtide.transform.part_builder import all_names
 
 _AXES_BY_OPERAND = {"ReduceSum": 13, "ReduceMean": 18, "ReduceSumSquare": 18}
 """Operator set from which on the axes are an operand."""
@@ -35,36 +35,21 @@ ROWS_DIM = 2
 
 @dataclass(frozen=True)
 class Statistic:
-    """An op that can be computed by sums over rows.
+    """An op that can be computed by sums over rows."""
 
-    Attributes
-    ----------
-    op
-        Id of the norm or the mean.
-    gone
-        Ids of the ops that are not run then: it, and reshapes around it.
-    source, result
-        Tensors: the operand and the result.
-    dims, keep
-        Of a mean: dimensions that are reduced, and whether they stay with one row.
-    groups
-        Of a norm: channels of as many groups have a mean and a variance each; 0: it is a mean.
-    scale, shift
-        Tensors of its parameters, one number for each group or for each channel.
-    epsilon
-        Added to the variance.
-    """
-
-    op: int
-    gone: tuple[int, ...]
+    op: int  # id of the norm or the mean
+    gone: tuple[int, ...]  # ids of the ops that are not run then: it, and reshapes around it
+    # source, result: tensors: the operand and the result.
     source: int
     result: int
+    # dims, keep: of a mean: dimensions that are reduced, and whether they stay with one row.
     dims: tuple[int, ...] = ()
     keep: bool = True
-    groups: int = 0
+    groups: int = 0  # of a norm: channels of as many groups have a mean and a variance each; 0: it is a mean
+    # scale, shift: tensors of its parameters, one number for each group or for each channel.
     scale: int = -1
     shift: int = -1
-    epsilon: float = 1e-5
+    epsilon: float = 1e-5  # added to the variance
 
 
 @dataclass(frozen=True)

@@ -36,18 +36,10 @@ class Stream:
 
 @dataclass(frozen=True)
 class StreamedGraph:
-    """A graph whose slices and joins of some tensors are transfers.
+    """A graph whose slices and joins of some tensors are transfers."""
 
-    Attributes
-    ----------
-    graph
-        The same ops, in the same order; transfers touch no memory.
-    streams
-        Cost of each streamed tensor.
-    """
-
-    graph: Graph
-    streams: tuple[Stream, ...]
+    graph: Graph  # the same ops, in the same order; transfers touch no memory
+    streams: tuple[Stream, ...]  # cost of each streamed tensor
 
     @property
     def bytes(self) -> int:
@@ -56,13 +48,8 @@ class StreamedGraph:
 
 
 def streamable(parts: PartGraph, shared: Iterable[int] = ()) -> list[int]:
-    """Tensors of the graph before tiling that are sliced or concatenated, the largest first.
-
-    Parameters
-    ----------
-    shared
-        Tensors that share their memory with others: these are never streamed.
-    """
+    """Tensors of the graph before tiling that are sliced or concatenated, the largest first. `shared`: tensors that
+    share their memory with others: these are never streamed."""
     graph, apart = parts.graph, set(shared)
     ids = {op.operands[0] for op in graph.ops if _role(parts, op) == "slice"}
     ids |= {op.outputs[0] for op in graph.ops if _role(parts, op) == "join"}
@@ -71,13 +58,8 @@ def streamable(parts: PartGraph, shared: Iterable[int] = ()) -> list[int]:
 
 
 def streamed(parts: PartGraph, tensors: Iterable[int]) -> StreamedGraph | None:
-    """The graph with these tensors streamed; None where rows would go from one of them to another unread.
-
-    Parameters
-    ----------
-    tensors
-        Some of `streamable`.
-    """
+    """The graph with these tensors streamed; None where rows would go from one of them to another unread. `tensors`:
+    some of `streamable`."""
     return _Streaming(parts, tensors).run()
 
 

@@ -22,27 +22,13 @@ EMPTY = TfliteTensor("", (0,), "int8", 8, 0, 0, False, False, False, None)
 
 @dataclass(frozen=True)
 class TfliteParts(ModelFile):
-    """The file of a part graph.
+    """The file of a part graph."""
 
-    Attributes
-    ----------
-    source
-        The user's file.
-    tensors
-        Number in the file of each tensor of the part graph, by id.
-    ops
-        The same of each op, in the part graph's order.
-    new
-        Ids of the tensors that the user's file does not have.
-    model
-        The future file.
-    """
-
-    source: TfliteFile
-    tensors: Mapping[int, int]
-    ops: Mapping[int, int]
-    new: tuple[int, ...]
-    model: TfliteModel
+    source: TfliteFile  # the user's file
+    tensors: Mapping[int, int]  # number in the file of each tensor of the part graph, by id
+    ops: Mapping[int, int]  # the same of each op, in the part graph's order
+    new: tuple[int, ...]  # ids of the tensors that the user's file does not have
+    model: TfliteModel  # the future file
 
     @cached_property
     def graph(self) -> Graph:

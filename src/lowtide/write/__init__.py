@@ -21,19 +21,10 @@ def write_model(
 ) -> None:
     """Write a model file with its ops in another order; the format is known by the ending of `source`.
 
-    Parameters
-    ----------
-    source, order, target, copy_external, outputs
-        As `lowtide.write.onnx.write_onnx`; only ONNX models have external data.
-    offsets
-        Tensor id to offset in the arena, for a format that holds them (`lowtide.write.tflite`); else left out.
-    kernels
-        For whose kernels these hold; the file says so then.
-
-    Raises
-    ------
-    InputError
-        Unknown ending, `target` of another ending, or what the format's writer raises.
+    `source`, `order`, `target`, `copy_external`, `outputs`: as `lowtide.write.onnx.write_onnx`; only ONNX models have
+    external data. `offsets`: tensor id to offset in the arena, for a format that holds them (`lowtide.write.tflite`);
+    else left out. `kernels`: for whose kernels these hold; the file says so then. Raises `InputError`: unknown ending,
+    `target` of another ending, or what the format's writer raises.
     """
     ending = ending_of(source, target)
     if ending == ".pt2":
@@ -55,13 +46,8 @@ def write_model(
 
 
 def ending_of(source: str | Path, target: str | Path) -> str:
-    """The ending by which a model's format is known.
-
-    Raises
-    ------
-    InputError
-        No format that is written, or `target` has the ending of another one.
-    """
+    """The ending by which a model's format is known. Raises `InputError`: no format that is written, or `target` has
+    the ending of another one."""
     name = str(source).lower()
     ending = next((e for e in (".onnx", ".tflite", ".pt2", ".json") if name.endswith(e)), None)
     if ending is None and name.endswith(HLO_ENDINGS):

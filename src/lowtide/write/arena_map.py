@@ -79,15 +79,8 @@ class ArenaMap:
 
 
 def map_of_plan(plan: Plan, graph: Graph, target: Target) -> ArenaMap:
-    """The layout of a plan: its places, and the blocks with their steps.
-
-    Parameters
-    ----------
-    plan
-        A plan with an arena, or with several memories and no moves.
-    graph, target
-        Those that the plan was made for.
-    """
+    """The layout of a plan: its places, and the blocks with their steps. `plan`: a plan with an arena, or with
+    several memories and no moves. `graph`, `target`: those that the plan was made for."""
     model = memory_model(graph, target)
     position = {op.id: i for i, op in enumerate(graph.ops)}
     steps = profile(model, [position[o] for o in plan.order])
@@ -171,17 +164,9 @@ def map_of_buffers(
     memory_of: Mapping[str, str] | None = None,
     regions: Mapping[str, tuple[int, int]] | None = None,
 ) -> ArenaMap:
-    """The layout of plain buffers.
-
-    Parameters
-    ----------
-    offsets
-        Bytes from the start of the memory, by name.
-    capacity
-        Bytes there are in the one memory, if known.
-    memory_of, regions
-        With several memories, the one that holds a buffer, and the bytes and the alignment of each.
-    """
+    """The layout of plain buffers. `offsets`: bytes from the start of the memory, by name. `capacity`: bytes there
+    are in the one memory, if known. `memory_of`, `regions`: with several memories, the one that holds a buffer, and
+    the bytes and the alignment of each."""
     home = memory_of or {}
     blocks = tuple(
         Block(

@@ -16,19 +16,9 @@ _PER_LINE = 8
 
 
 def buffer_plan(name: str, offsets: Sequence[int], head_bytes: int, arena: Declared) -> bytes:
-    """Text of a C++ header with the struct and the arena's size.
-
-    Parameters
-    ----------
-    name
-        Of the model; identifiers are made of it.
-    offsets
-        Of each buffer, in bytes, in the order in which TFLM adds them.
-    head_bytes
-        Bytes that they take.
-    arena
-        The smallest kTensorArenaSize, with its parts.
-    """
+    """Text of a C++ header with the struct and the arena's size. `name`: of the model; identifiers are made of it.
+    `offsets`: of each buffer, in bytes, in the order in which TFLM adds them. `head_bytes`: bytes that they take.
+    `arena`: the smallest kTensorArenaSize, with its parts."""
     stem = identifier(name, "net").lower()
     stem = f"net_{stem}" if stem[0].isdigit() else stem
     upper = stem.upper()

@@ -26,12 +26,10 @@ _PER_LINE = 8
 
 
 def c_header(layout: ArenaMap) -> bytes:
-    """Text of a header with the size, alignment and capacity of each memory, and each place's offset and size.
-
-    Every name becomes an identifier of ASCII letters, digits and single underscores; where two would be one, the
-    later one gets a number. The model's own name follows it in a comment where it differs. Every macro begins with the
-    layout's name. Only memories and places are needed.
-    """
+    """Text of a header with the size, alignment and capacity of each memory, and each place's offset and size. Every
+    name becomes an identifier of ASCII letters, digits and single underscores; where two would be one, the later one
+    gets a number. The model's own name follows it in a comment where it differs. Every macro begins with the
+    layout's name. Only memories and places are needed."""
     net = identifier(layout.name, "net").upper()
     if net[0].isdigit():
         net = f"NET_{net}"

@@ -17,22 +17,12 @@ from lowtide.sizes import round_up
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """An array that firmware declares.
+    """An array that firmware declares."""
 
-    Attributes
-    ----------
-    bytes
-        Its size, for an array whose address is a multiple of `alignment`.
-    parts
-        What it consists of, in words and in bytes; they add up to `bytes`.
-    sure
-        Of which build that is true, and how far; more of it on further lines.
-    """
-
-    bytes: int
+    bytes: int  # its size, for an array whose address is a multiple of `alignment`
     alignment: int
-    parts: tuple[tuple[str, int], ...]
-    sure: str
+    parts: tuple[tuple[str, int], ...]  # what it consists of, in words and in bytes; they add up to `bytes`
+    sure: str  # of which build that is true, and how far; more of it on further lines
 
     def comment(self, what: str) -> list[str]:
         """Lines of a C comment: what is declared, its parts, and how sure that is."""
@@ -42,10 +32,8 @@ class Declared:
 
 
 def declared_of(plan: Plan) -> dict[str, Declared]:
-    """What a plan for TFLM declares in each of its memories, ``""`` where there is only one.
-
-    Empty for plans under other targets, whose arena is the declared one.
-    """
+    """What a plan for TFLM declares in each of its memories, ``""`` where there is only one. Empty for plans under
+    other targets, whose arena is the declared one."""
     parts, size, arenas = plan.runtime_parts, plan.runtime_arena_bytes, plan.runtime_arenas
     if parts is None or size is None:
         return {}

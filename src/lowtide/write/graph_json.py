@@ -36,23 +36,10 @@ def write_graph_json(
 ) -> None:
     """Write a graph JSON file with its ops in another order; every other byte stays, unknown keys included.
 
-    Parameters
-    ----------
-    source
-        The file; never changed.
-    order
-        Ids of the ops that run, each once; folded ones keep their place, as in `lowtide.write.slots`.
-    target
-        The file to write; replaced if it exists.
-    outputs
-        Write into these, to be committed by the caller together with others; else `target` is there on
-        return.
-
-    Raises
-    ------
-    InputError
-        `source` cannot be read or is no graph JSON; `order` is no topological order of it; `target` is the
-        input or cannot be written.
+    `source`: the file; never changed. `order`: ids of the ops that run, each once; folded ones keep their place, as in
+    `lowtide.write.slots`. `target`: the file to write; replaced if it exists. `outputs`: write into these, to be
+    committed by the caller together with others; else `target` is there on return. Raises `InputError`: `source` cannot
+    be read or is no graph JSON; `order` is no topological order of it; `target` is the input or cannot be written.
     """
     with Outputs() if outputs is None else nullcontext(outputs) as outputs:
         place = str(source)
@@ -111,19 +98,10 @@ def _op_ranges(data: bytes, place: str) -> list[tuple[int, int]]:
 def graph_json_bytes(graph: Graph, order: Sequence[int] | None = None) -> bytes:
     """Graph JSON of any graph, one line for each tensor and op.
 
-    Parameters
-    ----------
-    graph
-        Read from whatever format. Attributes of ops are not part of graph JSON, nor are bodies: what the worst one
-        needs under ``strict`` is the op's workspace.
-    order
-        Ids of the ops that run, each once; None: own order. Folded ops come in the place that the file gives
-        them, by their ids where those ascend with it (ONNX, TFLite), else before the others; see `lowtide.write.slots`.
-
-    Raises
-    ------
-    InputError
-        `order` is no topological order of the graph.
+    `graph`: read from whatever format. Attributes of ops are not part of graph JSON, nor are bodies: what the worst one
+    needs under ``strict`` is the op's workspace. `order`: ids of the ops that run, each once; None: own order. Folded
+    ops come in the place that the file gives them, by their ids where those ascend with it (ONNX, TFLite), else before
+    the others; see `lowtide.write.slots`. Raises `InputError`: `order` is no topological order of the graph.
     """
     ops = _in_file_order(graph)
     sequence = fill_slots(

@@ -1,9 +1,12 @@
-"""A smaller ONNX file of the same model: onnxruntime keeps kilobytes for each node, and more for what nodes repeat."""
+"""A smaller ONNX file of the same model: onnxruntime keeps kilobytes for each node, and more for what nodes repeat.
+
+Weights of an ONNX file in a file of their own, which onnxruntime maps instead of copying it.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lowtide.read.onnx.proto import bodies, names_read
 
@@ -22,11 +25,9 @@ _LONGEST = 12
 
 
 def make_lean(model: Path) -> None:
-    """Write a file anew without what onnxruntime would hold in memory for nothing.
-
-    Equal small constants become one, attributes that say the default go, and so do declared shapes and names of nodes;
-    tensors inside the graph get short names.
-    """
+    """Write a file anew without what onnxruntime would hold in memory for nothing. Equal small constants become one,
+    attributes that say the default go, and so do declared shapes and names of nodes; tensors inside the graph get
+    short names."""
     import onnx
 
     proto = onnx.load(str(model), load_external_data=False)
@@ -94,3 +95,38 @@ def _shorten_names(graph: GraphProto) -> None:
     for node in graph.node:
         node.input[:] = [new.get(name, name) for name in node.input]
         node.output[:] = [new.get(name, name) for name in node.output]
+
+
+LEAST_BYTES = 1024
+"""Smaller tensors stay in the model's file."""
+_PAGE = 4096
+"""Where a tensor's bytes begin: at a multiple of this."""
+
+
+def move_weights(model: Path, data: BinaryIO, name: str) -> None:
+    """Move the weights of the main graph out of a model's file. `model`: the file, which is written anew. `data`:
+    where their bytes go. `name`: the name that this file will have, in the model's folder."""
+    import onnx
+
+    proto = onnx.load(str(model), load_external_data=False)
+    end = 0
+    for tensor in proto.graph.initializer:
+        if tensor.data_location == tensor.EXTERNAL or tensor.data_type == tensor.STRING:
+            continue
+        if not tensor.HasField("raw_data"):
+            array = onnx.numpy_helper.to_array(tensor)
+            tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
+        content = tensor.raw_data
+        if len(content) < LEAST_BYTES:
+            continue
+        data.write(bytes(-end % _PAGE))
+        end += -end % _PAGE
+        data.write(content)
+        entries = {"location": name, "offset": str(end), "length": str(len(content))}
+        end += len(content)
+        tensor.ClearField("raw_data")
+        tensor.data_location = tensor.EXTERNAL
+        del tensor.external_data[:]
+        for key, value in entries.items():
+            tensor.external_data.add(key=key, value=value)
+    model.write_bytes(proto.SerializeToString(deterministic=True))

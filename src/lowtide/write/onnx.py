@@ -48,29 +48,14 @@ def write_onnx(
 ) -> None:
     """Write an ONNX model with its nodes in another order.
 
-    Parameters
-    ----------
-    source
-        The model; never changed.
-    order
-        Op ids (indices of nodes in `source`) of the ops that run, each once. Folded nodes keep their slot in
-        the file; one whose consumer now comes earlier moves to just before it, since ONNX wants a topological
-        order. Folded ones that are listed stand where the list has them.
-    target
-        The file to write; replaced if it exists.
-    copy_external
-        Copy external data too, to the same place relative to `target`.
-    outputs
-        Write into these, to be committed by the caller together with others; else `target` is there on
-        return.
-
-    Raises
-    ------
-    InputError
-        `source` cannot be read; `order` is no topological order of it; `target` is the input or cannot be
-        written; `target` is in another directory, `source` has external data and `copy_external` is not set;
-        external data to copy is missing or outside the model's directory; the file holds its graph in
-        several messages.
+    `source`: the model; never changed. `order`: op ids (indices of nodes in `source`) of the ops that run, each once.
+    Folded nodes keep their slot in the file; one whose consumer now comes earlier moves to just before it, since ONNX
+    wants a topological order. Folded ones that are listed stand where the list has them. `target`: the file to write;
+    replaced if it exists. `copy_external`: copy external data too, to the same place relative to `target`. `outputs`:
+    write into these, to be committed by the caller together with others; else `target` is there on return. Raises
+    `InputError`: `source` cannot be read; `order` is no topological order of it; `target` is the input or cannot be
+    written; `target` is in another directory, `source` has external data and `copy_external` is not set; external data
+    to copy is missing or outside the model's directory; the file holds its graph in several messages.
     """
     with Outputs() if outputs is None else nullcontext(outputs) as outputs:
         source, target = Path(source), Path(target)
@@ -90,22 +75,9 @@ def write_onnx(
 
 
 def permuted(data: Buffer, sequence: Iterable[int], place: str) -> Iterator[tuple[int, int]]:
-    """Byte ranges of `data` that, one after another, are the file with its nodes in `sequence`.
-
-    Parameters
-    ----------
-    data
-        A ModelProto.
-    sequence
-        Index of the node for each slot, in slot order.
-    place
-        Put before every message.
-
-    Raises
-    ------
-    InputError
-        The file has no graph, or holds it in several messages (protobuf would merge them).
-    """
+    """Byte ranges of `data` that, one after another, are the file with its nodes in `sequence`. `data`: a
+    ModelProto. `sequence`: index of the node for each slot, in slot order. `place`: put before every message. Raises
+    `InputError`: the file has no graph, or holds it in several messages (protobuf would merge them)."""
     _, inside = graph_records(data, place)
     nodes = [(begin, end) for field, _, begin, _, end in inside if field == NODE_FIELD]
     at = 0
@@ -117,13 +89,8 @@ def permuted(data: Buffer, sequence: Iterable[int], place: str) -> Iterator[tupl
 
 
 def graph_records(data: Buffer, place: str) -> tuple[Record, list[Record]]:
-    """The record of a ModelProto's graph, and those inside it that are messages or texts.
-
-    Raises
-    ------
-    InputError
-        As `permuted`.
-    """
+    """The record of a ModelProto's graph, and those inside it that are messages or texts. Raises `InputError`: as
+    `permuted`."""
     try:
         graphs = [r for r in records(data, 0, len(data)) if r[0] == GRAPH_FIELD and r[1] == LENGTH_DELIMITED]
         if len(graphs) != 1:
@@ -183,12 +150,7 @@ def _node_tensors(nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
 
 def external_to_copy(model: ModelProto, source: Path, target: Path, copy_external: bool, outputs: Outputs) -> list[str]:
     """Locations of the external data that a model needs in the folder of its new path, none if that is the old one.
-
-    Raises
-    ------
-    InputError
-        There are some, and `copy_external` is not set, or one is not there.
-    """
+    Raises `InputError`: there are some, and `copy_external` is not set, or one is not there."""
     external = external_files(model)
     for location in external:
         outputs.protect(source.parent / location)
@@ -217,13 +179,8 @@ def to_copy(external: list[str], source: Path, target: Path, copy_external: bool
 
 
 def copy_external_data(locations: Iterable[str], source: Path, target: Path, outputs: Outputs) -> None:
-    """Copy external data to the same places relative to `target`.
-
-    Raises
-    ------
-    InputError
-        One is missing, is outside the model's directory, or cannot be written.
-    """
+    """Copy external data to the same places relative to `target`. Raises `InputError`: one is missing, is outside
+    the model's directory, or cannot be written."""
     home = Path(os.path.realpath(source.parent))
     away = Path(os.path.realpath(target.parent))
     for location in locations:

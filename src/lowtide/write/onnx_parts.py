@@ -66,22 +66,11 @@ def write_onnx_parts(
 ) -> None:
     """Write the ONNX model of a part graph.
 
-    Parameters
-    ----------
-    source
-        The model that was cut; never changed.
-    parts
-        What it was cut into.
-    order
-        Op ids of ``parts.graph``, each once, topological. Folded nodes stand before the first node that reads them.
-    target, copy_external, outputs
-        As `lowtide.write.onnx.write_onnx`.
-
-    Raises
-    ------
-    InputError
-        As `lowtide.write.onnx.write_onnx`; `source` is not the model that was cut; rows of external data are needed
-        that is not there; the file would be larger than 2 GiB; the model holds training steps.
+    `source`: the model that was cut; never changed. `parts`: what it was cut into. `order`: op ids of ``parts.graph``,
+    each once, topological. Folded nodes stand before the first node that reads them. `target`, `copy_external`,
+    `outputs`: as `lowtide.write.onnx.write_onnx`. Raises `InputError`: as `lowtide.write.onnx.write_onnx`; `source` is
+    not the model that was cut; rows of external data are needed that is not there; the file would be larger than 2 GiB;
+    the model holds training steps.
     """
     with Outputs() if outputs is None else nullcontext(outputs) as outputs:
         source, target = Path(source), Path(target)

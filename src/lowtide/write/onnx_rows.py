@@ -31,33 +31,16 @@ _NUMPY = frozenset(
 
 @dataclass(frozen=True)
 class Weights:
-    """Where the weights of a model are.
+    """Where the weights of a model are."""
 
-    Attributes
-    ----------
-    source
-        The model's file.
-    data
-        Its bytes.
-    initializers
-        Range of the TensorProto of each dense initializer, by name.
-    constants
-        Range of the NodeProto of each Constant node, by the name of its result.
-    """
-
-    source: Path
-    data: Buffer
-    initializers: Mapping[str, tuple[int, int]]
-    constants: Mapping[str, tuple[int, int]]
+    source: Path  # the model's file
+    data: Buffer  # its bytes
+    initializers: Mapping[str, tuple[int, int]]  # range of the TensorProto of each dense initializer, by name
+    constants: Mapping[str, tuple[int, int]]  # range of the NodeProto of each Constant node, by the name of its result
 
     def rows(self, of: str, box: Box, name: str) -> Any:
-        """A TensorProto `name` of rows `box` of a weight; None if they are to be had otherwise only.
-
-        Raises
-        ------
-        InputError
-            They are in external data that is not there, is too short, or is outside the model's directory.
-        """
+        """A TensorProto `name` of rows `box` of a weight; None if they are to be had otherwise only. Raises
+        `InputError`: they are in external data that is not there, is too short, or is outside the model's directory."""
         tensor = self._proto(of)
         bits = 0 if tensor is None else ELEMENT_BITS.get(element_name(tensor.data_type), 0)
         if tensor is None or bits == 0 or bits % 8 or len(tensor.dims) != len(box):

@@ -34,22 +34,10 @@ def write_pt2(
 ) -> None:
     """Write an archive with its nodes in another order.
 
-    Parameters
-    ----------
-    source
-        What `torch.export.save` wrote; never changed.
-    order
-        Op ids (positions of nodes in `source`), each once.
-    target
-        The file to write; replaced if it exists.
-    outputs
-        Write into these, to be committed by the caller together with others; else `target` is there on return.
-
-    Raises
-    ------
-    InputError
-        `source` cannot be read, or its graph is compressed; `order` is no order of it that keeps its meaning; `target`
-        is the input or cannot be written.
+    `source`: what `torch.export.save` wrote; never changed. `order`: op ids (positions of nodes in `source`), each
+    once. `target`: the file to write; replaced if it exists. `outputs`: write into these, to be committed by the caller
+    together with others; else `target` is there on return. Raises `InputError`: `source` cannot be read, or its graph
+    is compressed; `order` is no order of it that keeps its meaning; `target` is the input or cannot be written.
     """
     with Outputs() if outputs is None else nullcontext(outputs) as outputs:
         source = Path(source)
@@ -67,13 +55,8 @@ def write_pt2(
 
 
 def permuted(document: bytes, sequence: Sequence[int], place: str) -> bytes:
-    """The graph's JSON with its nodes in another sequence; the text between them stays.
-
-    Raises
-    ------
-    InputError
-        The graph is not JSON as Python reads it, or has another number of nodes.
-    """
+    """The graph's JSON with its nodes in another sequence; the text between them stays. Raises `InputError`: the
+    graph is not JSON as Python reads it, or has another number of nodes."""
     text = document.decode()
     try:
         spans = _elements(text, place)

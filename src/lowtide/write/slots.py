@@ -24,23 +24,11 @@ from lowtide.topological import topological
 def fill_slots(ops: Sequence[Op], folded: Collection[int], order: Sequence[int], place: str) -> list[int]:
     """Every op id of a file in its new sequence.
 
-    Parameters
-    ----------
-    ops
-        All ops in file order, folded ones included.
-    folded
-        Ids of the folded ones. One keeps its slot, or, if a consumer now comes earlier, moves to just before
-        that, or, if what it has to run after now comes later, to just behind that.
-    order
-        Either each op that runs once, or each op of the file once, folded ones included; the latter is taken
-        as it is, so that any sequence can be undone.
-    place
-        Put before every message.
-
-    Raises
-    ------
-    InputError
-        `order` misses an op, lists one twice or an unknown one, or is not topological.
+    `ops`: all ops in file order, folded ones included. `folded`: ids of the folded ones. One keeps its slot, or, if a
+    consumer now comes earlier, moves to just before that, or, if what it has to run after now comes later, to just
+    behind that. `order`: either each op that runs once, or each op of the file once, folded ones included; the latter
+    is taken as it is, so that any sequence can be undone. `place`: put before every message. Raises `InputError`:
+    `order` misses an op, lists one twice or an unknown one, or is not topological.
     """
     by_id = {op.id: op for op in ops}
     complete = len(order) == len(by_id) and set(order) == set(by_id)

@@ -46,27 +46,13 @@ def write_tflite(
 ) -> None:
     """Write a TFLite model with its operators in another order.
 
-    Parameters
-    ----------
-    source
-        The model; never changed.
-    order
-        Operator indices of subgraph 0, each once.
-    target
-        The file to write; replaced if it exists.
-    outputs
-        Write into these, to be committed by the caller together with others; else `target` is there on return.
-    offsets
-        Offset in TFLM's arena of each tensor of subgraph 0 that is planned; None: no offline plan. A plan that the
-        file holds already is replaced then, or, if the order changes, emptied.
-    kernels
-        For whose kernels the offsets hold, for `lowtide verify`: metadata of lowtide's own; empty: not said.
-
-    Raises
-    ------
-    InputError
-        `source` cannot be read; `order` is no order of it, or puts operators with state out of their order; `target`
-        is the input or cannot be written; TFLM cannot take an offline plan for this file.
+    `source`: the model; never changed. `order`: operator indices of subgraph 0, each once. `target`: the file to write;
+    replaced if it exists. `outputs`: write into these, to be committed by the caller together with others; else
+    `target` is there on return. `offsets`: offset in TFLM's arena of each tensor of subgraph 0 that is planned; None:
+    no offline plan. A plan that the file holds already is replaced then, or, if the order changes, emptied. `kernels`:
+    for whose kernels the offsets hold, for `lowtide verify`: metadata of lowtide's own; empty: not said. Raises
+    `InputError`: `source` cannot be read; `order` is no order of it, or puts operators with state out of their order;
+    `target` is the input or cannot be written; TFLM cannot take an offline plan for this file.
     """
     with Outputs() if outputs is None else nullcontext(outputs) as outputs:
         outputs.protect(source)
@@ -113,13 +99,8 @@ def planned_bytes(
 
 
 def offline_plan(model: TfliteModel, offsets: Mapping[int, int]) -> bytes:
-    """Buffer of TFLM's metadata: version 0, number of subgraphs, number of all tensors, an offset for each.
-
-    Raises
-    ------
-    InputError
-        As `listed_offsets`.
-    """
+    """Buffer of TFLM's metadata: version 0, number of subgraphs, number of all tensors, an offset for each. Raises
+    `InputError`: as `listed_offsets`."""
     listed = listed_offsets(model, offsets)
     return struct.pack(f"<{3 + len(listed)}i", 0, len(model.subgraphs), len(listed), *listed)
 
@@ -136,9 +117,7 @@ def _permute(out: bytearray, model: TfliteModel, sequence: Sequence[int]) -> Non
 
 def _overwritten(out: bytearray, model: TfliteModel, name: str, new: bytes | None) -> bool:
     """Put metadata in place of the old metadata of that name; False if there is none, or no such room for it alone.
-
-    None empties an offline plan: every tensor is TFLM's to place.
-    """
+    None empties an offline plan: every tensor is TFLM's to place."""
     own = [buffer for known, buffer in model.metadata if known == name]
     users = [buffer for _, buffer in model.metadata]
     users += [t.buffer for graph in model.subgraphs for t in graph.tensors]

@@ -55,23 +55,11 @@ def write_tflite_parts(
 ) -> None:
     """Write the .tflite file of a part graph.
 
-    Parameters
-    ----------
-    source
-        The model that was cut; never changed.
-    parts
-        What it was cut into, with the file that it will be (`lowtide.transform.tflite_file.with_file`).
-    order
-        Op ids of ``parts.graph``, each once, topological.
-    target, outputs, kernels
-        As `lowtide.write.tflite.write_tflite`.
-    offsets
-        As there, by tensor ids of ``parts.graph``; None: no offline plan, and one that the file holds is left out.
-
-    Raises
-    ------
-    InputError
-        As `lowtide.write.tflite.write_tflite`; `source` is not the model that was cut.
+    `source`: the model that was cut; never changed. `parts`: what it was cut into, with the file that it will be
+    (`lowtide.transform.tflite_file.with_file`). `order`: op ids of ``parts.graph``, each once, topological. `target`,
+    `outputs`, `kernels`: as `lowtide.write.tflite.write_tflite`. `offsets`: as there, by tensor ids of ``parts.graph``;
+    None: no offline plan, and one that the file holds is left out. Raises `InputError`: as
+    `lowtide.write.tflite.write_tflite`; `source` is not the model that was cut.
     """
     with Outputs() if outputs is None else nullcontext(outputs) as outputs:
         outputs.protect(source)

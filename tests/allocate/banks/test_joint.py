@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from lowtide.allocate.banks.bank import Bank, Demand
-from lowtide.allocate.banks.joint import MOST_BUFFERS, place_jointly
+from lowtide.allocate.banks.memories import MOST_BUFFERS, place_jointly
 from lowtide.allocate.buffers import Pair, Problem, block
 from lowtide.stop import Limits
 

@@ -10,7 +10,7 @@ import pytest
 
 import lowtide
 from lowtide.errors import InputError
-from lowtide.report.aliases import MOST_NAMED
+from lowtide.report.cuts import MOST_NAMED
 from lowtide.report.text import plan_text
 from lowtide.rewrites import TensorAlias
 from lowtide.target import BUILT_IN

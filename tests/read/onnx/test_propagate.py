@@ -5,7 +5,7 @@ import pytest
 from onnx import TensorProto
 
 from lowtide.errors import InputError
-from lowtide.read.onnx.propagate import MOST_ELEMENTS, Values
+from lowtide.read.onnx.forward import MOST_ELEMENTS, Values
 from lowtide.read.onnx.reader import read_onnx
 from lowtide.read.onnx.types import TensorType
 from support.onnx_builder import constant, model, node, saved, value

@@ -15,7 +15,7 @@ from lowtide.errors import VerificationError
 from lowtide.graph import Graph
 from lowtide.runtimes.registry import runtime_of
 from lowtide.target import resolve
-from lowtide.verify.check.tflm_head import tflm_heads
+from lowtide.verify.check.runtime_arena import tflm_heads
 from lowtide_research.bench.tflite_kinds import kinds
 from lowtide_research.bench.tflite_net import Net, branches, residual
 

@@ -15,8 +15,8 @@ from lowtide.ops.tflite import part as tflite_part
 from lowtide.plan import Plan
 from lowtide.target import BUILT_IN
 from lowtide.transform.cut import Cutter
+from lowtide.verify.check.part_rows import windows_differ
 from lowtide.verify.check.parts import parted
-from lowtide.verify.check.windows import windows_differ
 
 pytest.importorskip("ai_edge_litert", reason="networks are built with its schema, which is not installed")
 from lowtide.api.answer import Answer, assemble

@@ -13,9 +13,8 @@ from lowtide.certificates import CutCertificate
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import Plan
-from lowtide.spill.bound import live_too_much
-from lowtide.spill.orders import least_peak
-from lowtide.spill.problem import Memory, SpillProblem, spill_problem
+from lowtide.spill.phases import live_too_much
+from lowtide.spill.problem import Memory, SpillProblem, least_peak, spill_problem
 from lowtide.spill_plan import TrafficPart, TrafficProof
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN

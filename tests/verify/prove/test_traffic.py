@@ -11,8 +11,7 @@ import lowtide
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
-from lowtide.spill.bound import window_bound
-from lowtide.spill.phases import phases
+from lowtide.spill.phases import phases, window_bound
 from lowtide.spill.problem import spill_problem
 from lowtide.spill_plan import TrafficPart, TrafficProof
 from lowtide.stop import Limits

@@ -1,21 +1,28 @@
 /* Prints what each call of the library took: linked with --wrap of its functions. */
-#include "board.h"
+#include "qemu_board.h"
 
 #include <arm_nnfunctions.h>
-#include <stdio.h>
 
 static double tick;
-extern uint64_t board_now(void);
 
 static void report(const char *what, const cmsis_nn_dims *in, const cmsis_nn_dims *filter, const cmsis_nn_dims *out,
                    uint64_t began)
 {
     uint64_t ticks = board_now() - began;
+    const int32_t sizes[] = {in->h, in->w, in->c, filter->h, filter->w, out->h, out->w, out->c};
+    unsigned int i;
     if (tick == 0.0) {
         tick = board_tick();
     }
-    printf("call %s %ld %ld %ld %ld %ld %ld %ld %ld %.0f\n", what, (long)in->h, (long)in->w, (long)in->c,
-           (long)filter->h, (long)filter->w, (long)out->h, (long)out->w, (long)out->c, (double)ticks * tick);
+    board_write("call ");
+    board_write(what);
+    for (i = 0; i < (sizeof sizes / sizeof sizes[0]); i++) {
+        board_write(" ");
+        board_number((uint64_t)sizes[i]);
+    }
+    board_write(" ");
+    board_number((uint64_t)((double)ticks * tick));
+    board_write("\n");
 }
 
 #define CONVOLUTION(what, name, params_type)                                                                            \

@@ -13,8 +13,10 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
+
+from lowtide.emit.qemu.boards import BOARDS as ALL
+from lowtide.emit.qemu.library import library_words
 
 HERE = Path(__file__).parent
 sys.path.append(str(HERE.parent / "tflm32"))
@@ -23,51 +25,25 @@ from build import sources  # noqa: E402
 PREFIX = "arm-none-eabi-"
 NEEDED = (
     "add", "concatenation", "conv", "depthwise_conv", "fully_connected", "mul", "pad", "pooling", "quantize", "reduce",
-    "reshape", "softmax",
+    "reshape", "softmax", "assign_variable", "call_once", "logistic", "lstm_eval", "read_variable", "split_v",
+    "strided_slice", "unidirectional_sequence_lstm", "var_handle",
 )  # fmt: skip
 """Kernels of the models that are measured; others are not built."""
 ALWAYS = ("kernel_util", "micro_utils")
 FLAGS = (
-    "-O2", "-mthumb", "-mfloat-abi=hard", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables", "-w",
+    "-O2", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables", "-w",
     "-ffunction-sections", "-fdata-sections", "-DTF_LITE_STATIC_MEMORY", "-DTF_LITE_STRIP_ERROR_STRINGS",
 )  # fmt: skip
 CXX = ("-std=c++17", "-fno-rtti", "-fno-exceptions", "-fno-threadsafe-statics")
-LIBRARY = ("-DCMSIS_NN", "-DKERNELS_OPTIMIZED_FOR_SPEED", "-DARM_NN_ENABLE_F16=0", "-DARM_NN_ENABLE_F32=0")
-
-
-@dataclass(frozen=True)
-class Board:
-    """A board of qemu's.
-
-    Attributes
-    ----------
-    machine
-        Its name for qemu.
-    cpu
-        For compiler and qemu.
-    simd
-        Instructions that CMSIS-NN is compiled for, as lowtide calls them.
-    """
-
-    machine: str
-    cpu: str
-    simd: str
-
-
-BOARDS = {"m4": Board("mps2-an386", "cortex-m4", "dsp"), "m55": Board("mps3-an547", "cortex-m55", "mve")}
+LIBRARY = ("-DCMSIS_NN", "-DKERNELS_OPTIMIZED_FOR_SPEED")
+BOARDS = {name: ALL[name] for name in ("m4", "m55")}
 
 
 def includes(root: Path) -> list[str]:
     """Folders of headers."""
     third = root / "third"
     folders = [root, third / "flatbuffers/include", third / "gemmlowp", third / "ruy", third]
-    return [f"-I{p}" for p in (*folders, *cmsis_includes(root))]
-
-
-def cmsis_includes(root: Path) -> list[Path]:
-    """Folders of CMSIS-NN's headers and of CMSIS-Core's."""
-    third = root / "third"
-    return [third / "cmsis_nn", third / "cmsis_nn/Include", third / "cmsis_6/CMSIS/Core/Include"]
+    return [*(f"-I{p}" for p in folders), *library_words(third / "cmsis_nn")]
 
 
 def cmsis_sources(root: Path) -> list[Path]:
@@ -121,7 +97,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     given = parser.parse_args()
     for name in given.board or BOARDS:
-        words = [f"-mcpu={BOARDS[name].cpu}", *FLAGS, *LIBRARY, *includes(given.sources)]
+        words = [*BOARDS[name].flags, *FLAGS, *LIBRARY, *includes(given.sources)]
         print(library(given.build / name / "libcmsis_nn.a", cmsis_sources(given.sources), words, given.jobs))
         for kernels in given.kernels or ("reference", "cmsis_nn"):
             plain = words if kernels == "cmsis_nn" else [w for w in words if w not in LIBRARY]

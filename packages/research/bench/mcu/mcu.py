@@ -12,22 +12,27 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from libraries import BOARDS, CXX, FLAGS, HERE, LIBRARY, PREFIX, Board, includes
+from libraries import BOARDS, CXX, FLAGS, HERE, LIBRARY, includes
+from published import compared
 
 import lowtide
+from lowtide.emit.project import Project
+from lowtide.emit.qemu.boards import Bench
+from lowtide.emit.qemu.library import library_words
+from lowtide.emit.qemu.vectors import Vectors, included, project_sources
 from lowtide.read.tflite.model import TfliteFile
-from lowtide.run.tflite_process import quiet, tflm_interpreter
+from lowtide.run.tflite import tflm_vectors
 from lowtide_research.bench.pages import about, document, say, script, table, write
-from lowtide_research.bench.tflite_net import mobilenet_v2, spread
+from lowtide_research.bench.tflite_net import mcunet, mobilenet_v2, spread
+from lowtide_research.zoo.mcunet import IMAGENET, WAKE_WORDS
 
 TFLM_REFERENCE, TFLM_LIBRARY = "TFLM, reference", "TFLM + CMSIS-NN"
 OURS, LARGER, OWN = "lowtide + CMSIS-NN", "the same, twice the arena", "lowtide's own C"
@@ -38,14 +43,17 @@ RESOLVERS = {
     "ADD": "AddAdd", "AVERAGE_POOL_2D": "AddAveragePool2D", "CONCATENATION": "AddConcatenation", "CONV_2D": "AddConv2D",
     "DEPTHWISE_CONV_2D": "AddDepthwiseConv2D", "FULLY_CONNECTED": "AddFullyConnected", "MAX_POOL_2D": "AddMaxPool2D",
     "MEAN": "AddMean", "PAD": "AddPad", "QUANTIZE": "AddQuantize", "RESHAPE": "AddReshape", "SOFTMAX": "AddSoftmax",
+    "ASSIGN_VARIABLE": "AddAssignVariable", "CALL_ONCE": "AddCallOnce", "LOGISTIC": "AddLogistic",
+    "READ_VARIABLE": "AddReadVariable", "SPLIT_V": "AddSplitV", "STRIDED_SLICE": "AddStridedSlice",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": "AddUnidirectionalSequenceLSTM", "VAR_HANDLE": "AddVarHandle",
 }  # fmt: skip
-FLASH = re.compile(r"^\.(text|rodata|init|data|ARM\.exidx)\s+(\d+)", re.MULTILINE)
-SHOWN = re.compile(r"arena (\d+) stack (\d+) instructions (\d+) wrong (\d+)")
+RUNTIME = ("-Wl,-u,printf", "-Wl,--start-group", "-lstdc++", "-lc", "-lrdimon", "-lm", "-lgcc", "-Wl,--end-group")
+"""What TFLM's programs are linked with; what prints in a C library is not counted as TFLM's flash."""
 
 
 @dataclass(frozen=True)
-class Bench:
-    """Where sources, libraries and programs are.
+class Sources:
+    """Where sources and libraries are.
 
     Attributes
     ----------
@@ -53,163 +61,99 @@ class Bench:
         Of TFLM's sources.
     build
         What `libraries.py` made.
-    work
-        For programs.
     """
 
     root: Path
     build: Path
-    work: Path
 
-    def program(
-        self, board: str, name: str, sources: Sequence[Path], words: Sequence[str], libraries: Sequence[str]
-    ) -> Path:
-        """A linked program."""
-        out = self.work / f"{name}.elf"
-        cpu = [f"-mcpu={BOARDS[board].cpu}", *FLAGS, f"-I{HERE}", *words]
-        objects = []
-        for source in (HERE / "start.c", *sources):
-            target = self.work / f"{name}-{source.stem}.o"
-            tool = [f"{PREFIX}g++", *CXX] if source.suffix == ".cc" else [f"{PREFIX}gcc"]
-            tool += ["-std=gnu11"] if source.suffix == ".c" else []
-            subprocess.run([*tool, *cpu, "-c", str(source), "-o", str(target)], check=True)
-            objects.append(str(target))
-        link = [
-            "-T",
-            str(HERE / f"{board}.ld"),
-            f"-L{HERE}",
-            "-nostartfiles",
-            "--specs=rdimon.specs",
-            "-Wl,--gc-sections",
-        ]
-        link += ["-Wl,--no-warn-rwx-segments"]
-        archives = [str(self.build / board / library) for library in libraries]
-        subprocess.run([f"{PREFIX}g++", *cpu, *objects, *link, *archives, "-lm", "-o", str(out)], check=True)
-        return out
-
-    def flash(self, program: Path) -> int:
-        """Bytes of code and constants."""
-        shown = subprocess.run([f"{PREFIX}size", "-A", str(program)], capture_output=True, text=True, check=True).stdout
-        return sum(int(size) for _, size in FLASH.findall(shown))
+    def archives(self, bench: Bench, *names: str) -> list[Path]:
+        """Libraries of a board."""
+        return [self.build / bench.board.name / f"lib{name}.a" for name in names]
 
 
-def run(board: Board, program: Path) -> dict[str, Any]:
-    """What a program on a board prints."""
-    words = ["qemu-system-arm", "-M", board.machine, "-cpu", board.cpu, "-icount", "shift=0", "-nographic"]
-    words += ["-semihosting-config", "enable=on,target=native", "-kernel", str(program)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=900, stdin=subprocess.DEVNULL)
-    found = SHOWN.search(done.stdout)
-    if found is None:
-        raise SystemExit(f"{program.name}: {done.stdout[-500:]} {done.stderr[-500:]}")
-    return dict(zip(("arena", "stack", "instructions", "wrong"), map(int, found.groups()), strict=True))
+def vectors(model: Path, count: int) -> Vectors:
+    """Random inputs, and what TFLM's pip package makes of them."""
+    found = tflm_vectors(model, 0, count)
+    if isinstance(found, str):
+        raise SystemExit(f"{model}: {found}")
+    return Vectors(*found, "TFLM", count)
 
 
-def vectors(model: Path, count: int, folder: Path) -> Path:
-    """C of random inputs and of what TFLM's pip package makes of them."""
-    graph = lowtide.load(model)
-    data = model.read_bytes()
-    interpreter, words = quiet(lambda: tflm_interpreter(data, (16 << 20) + 4 * len(data)))
-    if interpreter is None:
-        raise SystemExit(f"{model}: {words[:200]}")
-    rng = np.random.default_rng(0)
-    shape = next(t.shape for t in graph.tensors if t.kind == "input")
-    given, wanted = b"", b""
-    for _ in range(count):
-        value = rng.integers(-128, 128, shape).astype(np.int8)
-        interpreter.set_input(value, 0)
-        interpreter.invoke()
-        given += value.tobytes()
-        wanted += np.array(interpreter.get_output(0)).tobytes()
-    (folder / "in.bin").write_bytes(given)
-    (folder / "want.bin").write_bytes(wanted)
-    (folder / "model.bin").write_bytes(data)
-    source = folder / "vectors.c"
-    blobs = [("vector_inputs", "in.bin"), ("vector_outputs", "want.bin")]
-    source.write_text("\n".join([f"const int vector_count = {count};", *(_included(n, folder / f) for n, f in blobs)]))
-    (folder / "model_file.c").write_text(_included("model_file", folder / "model.bin"))
-    return source
-
-
-def _included(name: str, path: Path) -> str:
-    """A file as an array."""
-    lines = [
-        f'.section .rodata.{name},\\"a\\"',
-        f".global {name}",
-        ".balign 16",
-        f'{name}: .incbin \\"{path}\\"',
-        ".previous",
-    ]
-    return f"""__asm__("{"".join(f"{line}{chr(92)}n" for line in lines)}");"""
-
-
-def tflm(bench: Bench, board: str, kernels: str, model: Path, folder: Path) -> Path:
+def tflm(sources: Sources, bench: Bench, kernels: str, model: Path, data: Path) -> Path:
     """The program with TFLM."""
     graph = lowtide.load(model)
     assert isinstance(graph.file, TfliteFile)
     types = sorted({op.type for op in graph.ops})
-    words = [*includes(bench.root), f"-DOPERATORS={len(types)}", f"-DARENA={1 << 20}"]
+    variables = len({str(op.attributes) for op in graph.ops if op.type == "VAR_HANDLE"})
+    words = [*includes(sources.root), *FLAGS, f"-DOPERATORS={len(types)}", f"-DARENA={1 << 20}"]
+    words += [f"-DVARIABLES={variables}"]
     words += ["-DRESOLVE=" + "".join(f"resolver.{RESOLVERS[kind]}();" for kind in types)]
     words += LIBRARY if kernels == "cmsis_nn" else ()
-    sources = [HERE / "tflm.cc", folder / "vectors.c", folder / "model_file.c"]
-    libraries = [f"libtflm-{kernels}.a", *(["libcmsis_nn.a"] if kernels == "cmsis_nn" else [])]
-    return bench.program(board, f"{model.stem}-{board}-tflm-{kernels}", sources, words, libraries)
+    (bench.folder / "model_file.bin").write_bytes(model.read_bytes())
+    file = bench.folder / "model_file.c"
+    file.write_text(included("model_file", "model_file.bin"))
+    names = [f"tflm-{kernels}", *(["cmsis_nn"] if kernels == "cmsis_nn" else [])]
+    main = bench.compiled(HERE / "tflm.cc", [*words, *CXX])
+    return bench.program(f"tflm-{kernels}", [data, file], [], [main, *sources.archives(bench, *names), *RUNTIME])
 
 
-def emitted(bench: Bench, board: str, name: str, texts: dict[str, str], folder: Path, *, library: bool) -> Path:
+def emitted(sources: Sources, bench: Bench, project: Project, data: Path, name: str, *, library: bool) -> Path:
     """The program with emitted C."""
-    place = folder / name
-    place.mkdir(exist_ok=True)
-    for file, text in texts.items():
-        (place / file).write_text(text)
-    sources = [HERE / "emitted.c", folder / "vectors.c", place / "model.c", place / "model_weights.c"]
-    words = [f"-I{place}", *(LIBRARY if library else ()), *(includes(bench.root) if library else ())]
-    return bench.program(board, name, sources, words, ["libcmsis_nn.a"] if library else [])
+    made, words = project_sources(project, "model", bench.folder / name)
+    words += library_words(sources.root / "third/cmsis_nn") if library else []
+    return bench.program(name, [*made, data], words, sources.archives(bench, "cmsis_nn") if library else [])
 
 
 def rows_of(
-    bench: Bench, board: str, model: Path, folder: Path, seconds: float, kept: list[dict[str, Any]]
+    sources: Sources, bench: Bench, model: Path, data: Path, seconds: float, kept: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """All ways of a model on a board; `kept`: rows of TFLM, which lowtide does not change."""
     from lowtide.api.emitting import library_project_of, project_of
 
-    nothing = bench.flash(bench.program(board, f"nothing-{board}", [HERE / "nothing.c", folder / "vectors.c"], (), ()))
-    simd = BOARDS[board].simd
+    nothing = bench.program("nothing", [bench.folder / "nothing.c", data])
+    printing = bench.program("printing", [bench.folder / "nothing.c", data], [], RUNTIME)
+    simd = bench.board.simd
     least, _ = library_project_of(model, simd=simd)
     larger, _ = library_project_of(model, simd=simd, budget=2 * least.sizes.arena_bytes)
     own = project_of(lowtide.research.plan(model, target="loops", allow="loops", time=seconds), model)
-    stem = f"{model.stem}-{board}"
     programs: dict[str, Callable[[], Path]] = {
-        TFLM_REFERENCE: lambda: tflm(bench, board, "reference", model, folder),
-        TFLM_LIBRARY: lambda: tflm(bench, board, "cmsis_nn", model, folder),
-        OURS: lambda: emitted(bench, board, f"{stem}-ours", least.files, folder, library=True),
-        LARGER: lambda: emitted(bench, board, f"{stem}-larger", larger.files, folder, library=True),
-        OWN: lambda: emitted(bench, board, f"{stem}-own", own.files, folder, library=False),
+        TFLM_REFERENCE: lambda: tflm(sources, bench, "reference", model, data),
+        TFLM_LIBRARY: lambda: tflm(sources, bench, "cmsis_nn", model, data),
+        OURS: lambda: emitted(sources, bench, least, data, "ours", library=True),
+        LARGER: lambda: emitted(sources, bench, larger, data, "larger", library=True),
+        OWN: lambda: emitted(sources, bench, own, data, "own", library=False),
     }
     result = list(kept)
     for way in WAYS:
         if any(row["way"] == way for row in kept):
             continue
-        program = programs[way]()
-        row = {"model": model.stem, "board": board, "way": way, **run(BOARDS[board], program)}
-        row["flash"] = bench.flash(program) - nothing
+        run = bench.run(programs[way](), printing if way in (TFLM_REFERENCE, TFLM_LIBRARY) else nothing)
+        row = {
+            "model": model.stem, "board": run.board, "way": way, "arena": run.arena_bytes, "stack": run.stack_bytes,
+            "instructions": run.instructions, "wrong": run.wrong, "flash": run.flash_bytes,
+        }  # fmt: skip
         say(json.dumps(row))
         result.append(row)
     return result
 
 
 def models(folder: Path | None, made: Path, only: str) -> list[Path]:
-    """Files: those of the folder, and MobileNetV2 0.35 at 96 and 160 pixels."""
+    """Files: those of the folder, MobileNetV2 0.35 at 96, 144 and 160 pixels, and MCUNet's two networks."""
     found = [] if folder is None else [p for p in sorted(folder.glob("*.tflite")) if p.stem in NAMES]
-    for size in (96, 160):
-        path = made / f"mobilenet_v2_0.35_{size}_int8.tflite"
-        path.write_bytes(spread(mobilenet_v2(0.35, size)).bytes())
-        found.append(path)
+    nets = {f"mobilenet_v2_0.35_{size}_int8": partial(mobilenet_v2, 0.35, size) for size in (96, 144, 160)}
+    nets |= {"mcunet_v2_vww_80_int8": partial(mcunet, WAKE_WORDS, 80, 2)}
+    nets |= {"mcunet_320kb_176_int8": partial(mcunet, IMAGENET, 176, 1000)}
+    for name, make in nets.items():
+        if any(word in name for word in only.split(",")):
+            path = made / f"{name}.tflite"
+            path.write_bytes(spread(make()).bytes())
+            found.append(path)
     return [p for p in found if any(word in p.stem for word in only.split(","))]
 
 
 NAMES = (
     "mlperf_tiny_ad01_int8", "mlperf_tiny_kws_int8", "mlperf_tiny_resnet_int8", "mlperf_tiny_vww96_int8",
-    "tflm_person_detect_int8",
+    "tflm_person_detect_int8", "dtln_noise_suppression", "okay_nabu",
 )  # fmt: skip
 """Files of the folder that are measured."""
 
@@ -229,7 +173,7 @@ def text(results: dict[str, Any]) -> list[str]:
         f"qemu (`-icount shift=0`), so not cycles. {results['inputs']} random inputs a model, compared byte by byte",
         "with TFLM's pip package; the last one is counted.",
         "",
-        "*Arena*: of TFLM `arena_used_bytes()` of the same build, of lowtide's C the arena with counters; input and",
+        "*Arena*: of TFLM `arena_used_bytes()` of the same build, of lowtide's C arena, counters and state; input and",
         "output are in it. *Stack*: the most that a run used. *Flash*: code and constants, less those of the same",
         "program without a model; TFLM with the model's own operators alone. *Instructions*: from an input in the",
         "caller's memory, which is copied into the arena, to the result; lowtide's C copies that out, too.",
@@ -241,7 +185,7 @@ def text(results: dict[str, Any]) -> list[str]:
         )
         if of_board:
             lines += [f"## {title}", "", *_table(of_board), "", *_summary(of_board), ""]
-    return lines
+    return [*lines, *compared(rows)]
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -303,19 +247,19 @@ def main() -> None:
     parser.add_argument("--board", choices=BOARDS, action="append")
     parser.add_argument("--only", default="", help="models whose name has one of these, A,B,...")
     options = parser.parse_args()
-    version = subprocess.run([f"{PREFIX}gcc", "--version"], capture_output=True, text=True, check=True).stdout
+    compiler = BOARDS["m4"].tool("gcc")
+    version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
     rows = [] if options.out is None else rows_before(options.out)
+    sources = Sources(options.sources, options.build)
     with tempfile.TemporaryDirectory() as work:
         for model in models(options.tflite, Path(work), options.only):
-            folder = Path(work) / model.stem
-            folder.mkdir()
-            vectors(model, options.inputs, folder)
+            drawn = vectors(model, options.inputs)
             for board in options.board or BOARDS:
-                bench = Bench(options.sources, options.build, folder)
+                bench = Bench(BOARDS[board], Path(work) / f"{model.stem}-{board}")
                 before = [row for row in rows if (row["model"], row["board"]) == (model.stem, board)]
                 kept = [row for row in before if row["way"] in (TFLM_REFERENCE, TFLM_LIBRARY)]
                 rows = [row for row in rows if row not in before]
-                rows += rows_of(bench, board, model, folder, options.time, kept)
+                rows += rows_of(sources, bench, model, drawn.write(bench.folder), options.time, kept)
                 results = document(rows=rows, compiler=version.splitlines()[0], inputs=options.inputs)
                 if options.out is not None:
                     write(options.out, results, text(results))

@@ -16,7 +16,7 @@ from lowtide.target import resolve
 from lowtide_research import zoo
 from lowtide_research.bench import allocation, placing
 from lowtide_research.bench.allocation import AllocateSuite
-from lowtide_research.bench.output import write
+from lowtide_research.bench.command import write
 from lowtide_research.bench.placing import OURS, OURS_TO_CAPACITY, Row, allocators, measure, overlap
 from lowtide_research.bench.suite import run
 from lowtide_research.zoo.published import UNITS, figures

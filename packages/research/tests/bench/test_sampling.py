@@ -16,7 +16,7 @@ from lowtide.analyse.storage import MemoryModel, memory_model
 from lowtide.cli import main
 from lowtide.errors import InputError
 from lowtide.graph import Graph
-from lowtide.schedule.core_model import core_model
+from lowtide.schedule.method import core_model
 from lowtide.target import BUILT_IN
 from lowtide_research import zoo
 from lowtide_research.bench.drawing import Distribution, svg, text

@@ -16,9 +16,9 @@ from lowtide.schedule.exact import Exact
 from lowtide.schedule.registry import methods
 from lowtide_research import zoo
 from lowtide_research.bench import schedule
+from lowtide_research.bench.command import write
 from lowtide_research.bench.machine import machine
 from lowtide_research.bench.measure import Cell
-from lowtide_research.bench.output import write
 from lowtide_research.bench.parts import PARTS
 from lowtide_research.bench.schedule import ScheduleSuite
 from lowtide_research.bench.suite import Results, run

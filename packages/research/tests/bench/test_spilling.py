@@ -15,8 +15,8 @@ from lowtide.cli import main
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.target import resolve
+from lowtide_research.bench.command import write
 from lowtide_research.bench.off_chip import paged_traffic
-from lowtide_research.bench.output import write
 from lowtide_research.bench.spill_cells import NAS, SCHEMES, SpillCell
 from lowtide_research.bench.spill_tables import claims, reduction
 from lowtide_research.bench.spilling import SpillSuite

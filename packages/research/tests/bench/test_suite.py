@@ -11,9 +11,8 @@ from typing import ClassVar
 import pytest
 
 from lowtide.errors import InputError
+from lowtide_research.bench.command import suites, write
 from lowtide_research.bench.options import flag
-from lowtide_research.bench.output import write
-from lowtide_research.bench.registry import suites
 from lowtide_research.bench.suite import Results, TableSuite, Watch, best_bounds, check_names, run
 from lowtide_research.bench.tables import Page, Table
 from support.bench import markdown, text

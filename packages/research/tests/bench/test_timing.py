@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from lowtide_research.bench.timing import one_line, quickest
+from lowtide_research.bench.machine import one_line, quickest
 
 
 @pytest.fixture

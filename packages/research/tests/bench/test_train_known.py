@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from lowtide.run.live_storages import storages_peak
+from lowtide.run.torch import storages_peak
 from lowtide.torch import StepOptions, compile_step
 from lowtide_research.bench.activation_budget import as_sequence, halves
 from lowtide_research.bench.train_known import gpt_plain, swiglu_stack, unet_batch_norm

@@ -4,6 +4,10 @@ A file of one's own::
 
     about = "my board"
     pointer = 32
+    library = "cmsis_nn"    # what TFLM's kernels call; simd: what it is compiled for
+    simd = "dsp"
+    clock = 120             # MHz
+    flash = "1MiB"
     bank = [
         { name = "sram", size = "200KiB" },
         { name = "psram", size = "8MiB", alignment = 32 },
@@ -26,12 +30,23 @@ from lowtide.sizes import parse_size
 from lowtide.target import MAX_ALIGNMENT
 from lowtide.toml_fields import toml_text
 
+_KEYS = ("about", "source", "pointer", "library", "simd", "clock", "flash", "bank")
+_BUILDS = {"cmsis_nn": ("none", "dsp", "mve"), "esp_nn": ("dsp", "esp32s3", "esp32p4")}
+"""What a library can be compiled for; ESP-NN in C is that of ``dsp``, as `Target.simd` has it."""
+
 
 @dataclass(frozen=True)
 class Board:
     """A board: its memories, fastest first, a line about it, and where its sizes are from.
 
-    `pointer` is how many bits a pointer has where it runs: 32 or 64.
+    Attributes
+    ----------
+    pointer
+        Bits of a pointer where it runs: 32 or 64.
+    library, simd
+        The library of kernels that TFLM has for it, and what that is compiled for; empty: none.
+    clock, flash
+        MHz of its core; bytes for code and constants. 0: not known.
     """
 
     name: str
@@ -39,6 +54,10 @@ class Board:
     about: str = ""
     source: str = ""
     pointer: int = 32
+    library: str = ""
+    simd: str = ""
+    clock: int = 0
+    flash: int = 0
 
 
 def boards() -> dict[str, Board]:
@@ -68,12 +87,8 @@ def _built_in() -> dict[str, dict[str, Any]]:
 def find_board(name: str | Path) -> Board:
     """A built-in board, or one from a file whose name ends in .toml.
 
-    Case, blanks and punctuation of a built-in board's name do not count.
-
-    Raises
-    ------
-    InputError
-        No such board, an unreadable file, an unknown key, a memory named twice, or a size that is none.
+    Case, blanks and punctuation of a built-in board's name do not count. Raises `InputError`: no such board, an
+    unreadable file, an unknown key, a memory named twice, or a size that is none.
 
     >>> find_board("ESP32-S3").name
     'esp32s3'
@@ -106,23 +121,37 @@ def to_toml(board: Board) -> str:
     """
     lines = [f"{key} = {toml_text(text)}" for key, text in (("about", board.about), ("source", board.source)) if text]
     lines += [f"pointer = {board.pointer}"] if board.pointer != 32 else []
+    lines += [f"{key} = {toml_text(text)}" for key, text in (("library", board.library), ("simd", board.simd)) if text]
+    lines += [f"clock = {board.clock}"] if board.clock else []
+    lines += [f"flash = {_size(board.flash)}"] if board.flash else []
     lines.append("bank = [")
     for b in board.banks:
         aligned = f", alignment = {b.alignment}" if b.alignment != 1 else ""
-        size = f'"{b.capacity // 1024}KiB"' if b.capacity % 1024 == 0 else str(b.capacity)
-        lines.append(f"    {{ name = {toml_text(b.name)}, size = {size}{aligned} }},")
+        lines.append(f"    {{ name = {toml_text(b.name)}, size = {_size(b.capacity)}{aligned} }},")
     return "\n".join([*lines, "]", ""])
+
+
+def _size(size: int) -> str:
+    return f'"{size // 1024}KiB"' if size % 1024 == 0 else str(size)
 
 
 def _board(name: str, table: dict[str, Any], place: str) -> Board:
     for key, value in table.items():
-        if key not in ("about", "source", "pointer", "bank"):
-            raise InputError(f"unknown key {key!r}; a board has about, source, pointer, bank", place)
+        if key not in _KEYS:
+            raise InputError(f"unknown key {key!r}; a board has {', '.join(_KEYS)}", place)
         if key in ("about", "source") and not isinstance(value, str):
             raise InputError(f"{key} must be a text", place)
     pointer = table.get("pointer", 32)
     if type(pointer) is not int or pointer not in (32, 64):
         raise InputError(f"pointer is {pointer!r}; it has 32 bits or 64", place)
+    library, clock = table.get("library", ""), table.get("clock", 0)
+    simd = table.get("simd", "dsp" if library else "")
+    if library not in ("", *_BUILDS) or simd not in _BUILDS.get(library, ("",)):
+        known = "; ".join(f"{name} has simd {', '.join(builds)}" for name, builds in _BUILDS.items())
+        raise InputError(f"library is {library!r} and simd {simd!r}; {known}", place)
+    if type(clock) is not int or clock < 0:
+        raise InputError(f"clock is {clock!r}; it is in MHz, a whole number", place)
+    flash = parse_size(table["flash"], f"{place}: flash") if "flash" in table else 0
     rows = table.get("bank")
     if not isinstance(rows, list) or not rows:
         raise InputError('a board needs memories: bank = [{ name = "sram", size = "256KiB" }]', place)
@@ -137,7 +166,9 @@ def _board(name: str, table: dict[str, Any], place: str) -> Board:
             raise InputError(f"alignment is {alignment!r}; use a power of two of at most 2^30", place)
         banks.append(Bank(row["name"], parse_size(row["size"], f"{place}: size of {row['name']}"), alignment))
     check_names(banks, place)
-    return Board(name, tuple(banks), table.get("about", ""), table.get("source", ""), pointer)
+    return Board(
+        name, tuple(banks), table.get("about", ""), table.get("source", ""), pointer, library, simd, clock, flash
+    )
 
 
 def check_names(banks: list[Bank], place: str = "") -> None:

@@ -52,11 +52,8 @@ def best_in_banks(
     explore: bool,
 ) -> Banked:
     """Lay an order's storages out in several memories, each wholly in one of them: the least bytes in slow ones.
-
-    With `explore` other orders of no higher peak are tried too, as many as `OPS_TO_PLACE` allows, and the best is kept.
-
-    Raises `InputError`: `places` names what is not there, or takes no memory.
-    """
+    With `explore` other orders of no higher peak are tried too, as many as `OPS_TO_PLACE` allows, and the best is
+    kept. Raises `InputError`: `places` names what is not there, or takes no memory."""
     wanted = _places_of_storages(model, banks, places)
     explore = explore and not never_fits(model, banks, 0)
     draws = max(1, min(MOST_ORDERS, OPS_TO_PLACE // max(len(order), 1)))

@@ -25,12 +25,10 @@ NO_PLACES: Places = {}
 
 
 def find_banks(banks: Banks | None, board: str | Path | None) -> tuple[Bank, ...]:
-    """The memories that a call names; none if it names none.
-
-    `banks`: ``NAME=SIZE`` or ``NAME=SIZE@ALIGNMENT`` each, or a mapping. With a board those of its memories that are
-    named get this size, and others come after them. `board`: a built-in board or a TOML file. Raises `InputError`: no
-    such board, or a memory without a name or size, or named twice.
-    """
+    """The memories that a call names; none if it names none. `banks`: ``NAME=SIZE`` or ``NAME=SIZE@ALIGNMENT`` each,
+    or a mapping. With a board those of its memories that are named get this size, and others come after them.
+    `board`: a built-in board or a TOML file. Raises `InputError`: no such board, or a memory without a name or size,
+    or named twice."""
     given = _given(banks)
     check_names([bank for bank, _ in given])
     if board is None:

@@ -154,10 +154,8 @@ def _planned(names: tuple[str, ...], of_size: OfSize, budget: int, tell: Tell) -
 
 
 def _in_onnxruntime(names: tuple[str, ...], of_size: OfSize, budget: int, tell: Tell) -> Fit:
-    """Measure size 1, predict the others from their plans, and measure the largest that should fit.
-
-    Where that takes more than predicted, all predictions are raised by as much for each unit of the size.
-    """
+    """Measure size 1, predict the others from their plans, and measure the largest that should fit. Where that takes
+    more than predicted, all predictions are raised by as much for each unit of the size."""
     known: dict[int, int] = {}
     base = 0
 

@@ -54,13 +54,8 @@ blocked tensors, 1.7 nodes."""
 
 
 def plan_onnx(request: Request, tell: Tell) -> Plan:
-    """The plan, compared with what the user has today.
-
-    Raises
-    ------
-    InputError
-        onnxruntime cannot load or run the model.
-    """
+    """The plan, compared with what the user has today. Raises `InputError`: onnxruntime cannot load or run the
+    model."""
     with tempfile.TemporaryDirectory(prefix="lowtide-") as name:
         trial = Trial.of(request, Path(name), tell)
         order = trial.order()

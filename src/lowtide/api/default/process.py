@@ -29,19 +29,9 @@ _PACKED = {"MatMul": (1,), "Gemm": (1,), "FusedMatMul": (1,), "FusedGemm": (1,),
 
 
 def predicted_process(model: Path, arena_bytes: int, weights: Weights | None, value_bytes: int) -> ProcessMemory:
-    """Memory of a process above that before it opened a model.
-
-    Parameters
-    ----------
-    model
-        The file that the session opens.
-    arena_bytes
-        The block for its tensors.
-    weights
-        Where its weights are.
-    value_bytes
-        Of the inputs and outputs of a run.
-    """
+    """Memory of a process above that before it opened a model. `model`: the file that the session opens.
+    `arena_bytes`: the block for its tensors. `weights`: where its weights are. `value_bytes`: of the inputs and
+    outputs of a run."""
     import onnx
 
     where, graphs = weights or Weights(), list(_graphs(onnx.load(str(model), load_external_data=False).graph))

@@ -49,36 +49,21 @@ def NO_PROGRESS(_: Progress | str | Plan) -> None:  # a constant that can be cal
 
 @dataclass(frozen=True)
 class Request:
-    """What a call of `plan` asks for.
-
-    Attributes
-    ----------
-    budget_bytes
-        None: the least memory that `slower` allows.
-    slower
-        Part of today's time that a run may take more; None, with a budget: any.
-    target
-        None: that of the model's format.
-    assumed
-        Whether lowtide chose sizes in `dims`.
-    to_write
-        Whether the model is to be written: then only changes are tried that a file of its format can hold.
-    portable
-        For onnxruntime: whether the written file is to run on any processor.
-    """
+    """What a call of `plan` asks for."""
 
     model: Model
-    budget_bytes: int | None = None
-    slower: float | None = MOST_OVERHEAD
-    target: str | Target | None = None
+    budget_bytes: int | None = None  # None: the least memory that `slower` allows
+    slower: float | None = MOST_OVERHEAD  # part of today's time that a run may take more; None, with a budget: any
+    target: str | Target | None = None  # None: that of the model's format
     dims: Dims = field(default_factory=dict[str, int])
     only: tuple[str, ...] | None = None
     without: tuple[str, ...] = ()
-    assumed: bool = False
+    assumed: bool = False  # whether lowtide chose sizes in `dims`
     seconds: float = 10.0
     seed: int = 0
+    # Whether the model is to be written: then only changes are tried that a file of its format can hold.
     to_write: bool = False
-    portable: bool = False
+    portable: bool = False  # for onnxruntime: whether the written file is to run on any processor
 
     @classmethod
     def of(
@@ -174,15 +159,9 @@ class Request:
         return self
 
     def job(self, model: Model, dims: Dims, *, changes: bool, **settings: Any) -> Job:
-        """The search for a plan of a model: the user's, or the file that a runtime makes of it.
-
-        Parameters
-        ----------
-        changes
-            Whether the graph may be changed; else only order and places are chosen.
-        settings
-            Further arguments of `lowtide.research.plan`.
-        """
+        """The search for a plan of a model: the user's, or the file that a runtime makes of it. `changes`: whether
+        the graph may be changed; else only order and places are chosen. `settings`: further arguments of
+        `lowtide.research.plan`."""
         settings = {"seed": self.seed, "time": self.seconds} | settings
         job = job_of(model, dims=dims, allow="all" if changes else (), **settings)
         if not changes:

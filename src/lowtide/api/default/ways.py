@@ -25,28 +25,17 @@ _LIBRARIES = {"reference": "TFLM's reference kernels", "cmsis_nn": "CMSIS-NN", "
 
 @dataclass(frozen=True)
 class NextCommand:
-    """A command to type next.
+    """A command to type next."""
 
-    Attributes
-    ----------
-    name
-        Of the command.
-    gives
-        What it gives, in a few words.
-    options
-        Values of options that differ from those of the plan.
-    """
-
-    name: str
-    gives: str
+    name: str  # of the command
+    gives: str  # what it gives, in a few words
+    # Values of options that differ from those of the plan.
     options: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def next_commands(request: Request, plan: Plan, tell: Tell) -> list[NextCommand]:
-    """Commands for a plan that does not do: over the budget, or no better than today.
-
-    Ctrl-C leaves out what was not tried yet.
-    """
+    """Commands for a plan that does not do: over the budget, or no better than today. Ctrl-C leaves out what was not
+    tried yet."""
     found: list[NextCommand] = []
     try:
         for command in _commands(request.with_sizes(), plan, tell):

@@ -110,14 +110,10 @@ class FastMemory:
         return self._problem(graph, target, self.moves)
 
     def solve(self, problem: Problem, search: Search, limits: Limits) -> Answer:
-        """Find order, residency, moves and addresses.
-
-        Where an op does not fit the fast memory alone, or the graph outputs do not that have to end there, the answer
-        is one without moves, with status ``"impossible"`` and those tensors as its conflict; where it is proved that no
-        order fits for another reason, one without.
-
-        Raises `InputError`: the method cannot do this, or found no order that fits.
-        """
+        """Find order, residency, moves and addresses. Where an op does not fit the fast memory alone, or the graph
+        outputs do not that have to end there, the answer is one without moves, with status ``"impossible"`` and
+        those tensors as its conflict; where it is proved that no order fits for another reason, one without. Raises
+        `InputError`: the method cannot do this, or found no order that fits."""
         from lowtide.spill.answer import NoRoomError
 
         asked = self.spilling(problem.graph, problem.target)
@@ -135,9 +131,9 @@ class FastMemory:
         return spill_problem(graph, target, self.memories, moves.semantics, parameters=moves.parameters)
 
     def _with_moves(self, problem: Problem, spilling: SpillProblem, search: Search, limits: Limits) -> Answer:
-        from lowtide.spill.dma import timing
         from lowtide.spill.levels import in_levels
         from lowtide.spill.remat import rematerialise
+        from lowtide.spill.words import timing
         from lowtide.transform.clone import as_rewrite
 
         method = cast("SpillMethod", search.method)

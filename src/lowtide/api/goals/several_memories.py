@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowtide.api.answer import Answer, PlanKeys, op_ids
-from lowtide.api.goals.one_arena import OneArena
-from lowtide.api.goals.ordered import Ordering, close_trace, for_order, order_keys
+from lowtide.api.goals.one_arena import OneArena, Ordering, close_trace, for_order, order_keys
 from lowtide.api.job import Job, Search
 from lowtide.api.problem import Problem
 from lowtide.errors import InputError
@@ -107,7 +106,7 @@ class SeveralMemories(Ordering):
     def _solve(self, problem: Problem, search: Search, limits: Limits) -> Answer:
         """Tensors, each in the memory that takes it."""
         from lowtide.allocate.banks.orders import best_in_banks
-        from lowtide.allocate.explain import banks_conflict
+        from lowtide.allocate.conflict import banks_conflict
 
         began = clock.perf_counter()
         limits = replace(limits, until_impossible=search.quick)

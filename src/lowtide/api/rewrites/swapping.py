@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lowtide.api.costs import Costs
 from lowtide.cost.file import stand_in
 from lowtide.cost.labelled import estimated
-from lowtide.cost.work import work_of
+from lowtide.cost.model import work_of
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.optimize.recompute.swaps import Bandwidth, clock, in_nanoseconds, with_swaps

@@ -90,12 +90,9 @@ def grid(
 
 def check_calls(tasks: Sequence[Task]) -> None:
     """See that each target, budget and value of an option is one with which some row can be planned, before any is.
-
     What is wrong with single rows, as with a model that is not there, stays in these. Of a model only its format is
-    looked at.
-
-    Raises `InputError`: what is wrong with all rows of such a value, as with a target that there is none of.
-    """
+    looked at. Raises `InputError`: what is wrong with all rows of such a value, as with a target that there is none
+    of."""
     wrong: dict[tuple[str, str, str, str], InputError | None] = {}
     errors: dict[tuple[str, Any], InputError | None] = {}
     for task in tasks:

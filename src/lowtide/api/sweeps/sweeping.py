@@ -18,24 +18,12 @@ NOTHING_VARIED: Mapping[str, Sequence[Any]] = {}
 
 @dataclass(frozen=True)
 class Sweep:
-    """The rows of a sweep, in the order of its grid; each has the keys of `lowtide.api.sweeps.rows.COLUMNS`.
+    """The rows of a sweep, in the order of its grid; each has the keys of `lowtide.api.sweeps.rows.COLUMNS`."""
 
-    Attributes
-    ----------
-    rows
-        Those that are done.
-    total
-        How many the grid has: more than `rows` after Ctrl-C.
-    kept
-        How many an earlier run had done.
-    interrupted
-        Whether Ctrl-C ended it; with a table the same call goes on.
-    """
-
-    rows: list[dict[str, Any]]
-    total: int
-    kept: int = 0
-    interrupted: bool = False
+    rows: list[dict[str, Any]]  # those that are done
+    total: int  # how many the grid has: more than `rows` after Ctrl-C
+    kept: int = 0  # how many an earlier run had done
+    interrupted: bool = False  # whether Ctrl-C ended it; with a table the same call goes on
 
     @property
     def errors(self) -> int:
@@ -48,7 +36,7 @@ class Sweep:
         return 130 if self.interrupted else 2 if self.errors else 0
 
     def __str__(self) -> str:
-        from lowtide.report.sweep import sweep_text
+        from lowtide.report.curve import sweep_text
 
         return sweep_text(self.rows)
 

@@ -7,30 +7,55 @@ typedef struct {
     int32_t low, high;
 } add_t;
 
-static int8_t add_one(const add_t *k, int32_t first, int32_t second)
+/* Of a number below 2^30. */
+INLINED int32_t add_scaled(int32_t value, int32_t multiplier, int32_t shift)
 {
-    int32_t one = scaled((first - k->first_zero) * ADD_FACTOR, k->first_multiplier, k->first_shift);
-    int32_t other = scaled((second - k->second_zero) * ADD_FACTOR, k->second_multiplier, k->second_shift);
-    return clamped(scaled(one + other, k->out_multiplier, k->out_shift) + k->out_zero, k->low, k->high);
+    return (shift < 0) ? scaled_down(value, multiplier, -shift) : scaled(value, multiplier, shift);
 }
 
-static void add(const add_t *k, const box_t *box)
+INLINED int8_t add_one(const add_t *k, int32_t first, int32_t second)
 {
-    int32_t count = box->c1 - box->c0;
-    int32_t many = least(together(&k->out, count), least(together(&k->first, count), together(&k->second, count)));
+    int32_t one = add_scaled((first - k->first_zero) * ADD_FACTOR, k->first_multiplier, k->first_shift);
+    int32_t other = add_scaled((second - k->second_zero) * ADD_FACTOR, k->second_multiplier, k->second_shift);
+    return clamped(add_scaled(one + other, k->out_multiplier, k->out_shift) + k->out_zero, k->low, k->high);
+}
+
+#if defined(__ARM_FEATURE_MVE) && !MODEL_SINGLE_ROUNDING
+INLINED void add_four(const add_t *k, const int8_t *first, const int8_t *second, int8_t *out)
+{
+    four_t one = vmulq_n_s32(vsubq_n_s32(vldrbq_s32(first), k->first_zero), ADD_FACTOR);
+    four_t other = vmulq_n_s32(vsubq_n_s32(vldrbq_s32(second), k->second_zero), ADD_FACTOR);
+    one = scaled_four(one, vdupq_n_s32(k->first_multiplier), vdupq_n_s32(k->first_shift));
+    other = scaled_four(other, vdupq_n_s32(k->second_multiplier), vdupq_n_s32(k->second_shift));
+    one = scaled_four(vaddq_s32(one, other), vdupq_n_s32(k->out_multiplier), vdupq_n_s32(k->out_shift));
+    store_four(out, vaddq_n_s32(one, k->out_zero), k->low, k->high);
+}
+#else
+INLINED void add_four(const add_t *k, const int8_t *first, const int8_t *second, int8_t *out)
+{
+    int32_t j;
+    for (j = 0; j < 4; j++) {
+        out[j] = add_one(k, first[j], second[j]);
+    }
+}
+#endif
+
+INLINED void add(const add_t *k, const box_t *box)
+{
+    int32_t beside = channels_beside(&k->first) * channels_beside(&k->second) * channels_beside(&k->out);
     int32_t y;
     int32_t x;
-    int32_t c;
-    int32_t j;
     for (y = box->y0; y < box->y1; y++) {
         for (x = box->x0; x < box->x1; x++) {
-            for (c = box->c0; c < box->c1; c += many) {
-                const int8_t *first = at(&k->first, y, x, c);
-                const int8_t *second = at(&k->second, y, x, c);
-                int8_t *out = at(&k->out, y, x, c);
-                for (j = 0; j < many; j++) {
-                    out[j * k->out.c] = add_one(k, first[j * k->first.c], second[j * k->second.c]);
-                }
+            const int8_t *first = at(&k->first, y, x, 0);
+            const int8_t *second = at(&k->second, y, x, 0);
+            int8_t *out = at(&k->out, y, x, 0);
+            int32_t c = box->c0;
+            for (; (beside != 0) && (c < (box->c1 - 3)); c += 4) {
+                add_four(k, &first[c], &second[c], &out[c]);
+            }
+            for (; c < box->c1; c++) {
+                *at(&k->out, y, x, c) = add_one(k, *at(&k->first, y, x, c), *at(&k->second, y, x, c));
             }
         }
     }

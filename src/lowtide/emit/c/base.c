@@ -1,3 +1,14 @@
+#if defined(__ARM_FEATURE_SAT) || defined(__ARM_FEATURE_SIMD32)
+#include <arm_acle.h>
+#endif
+
+/* Functions that each op has a copy of, in which the op's sizes are constants. */
+#if defined(__GNUC__)
+#define INLINED static inline __attribute__((always_inline))
+#else
+#define INLINED static inline
+#endif
+
 /* Where a tensor lies: element (y, x, c) of position p = y * py + x * px + c * pc, which is in slot p % slots. */
 typedef struct {
     int32_t base;   /* byte of the arena, or of all memories one after the other */
@@ -15,7 +26,7 @@ typedef struct {
 /* Channels that are worked on at a time. */
 enum { BLOCK = 8 };
 
-static inline int8_t *at(const view_t *v, int32_t y, int32_t x, int32_t c)
+INLINED int8_t *at(const view_t *v, int32_t y, int32_t x, int32_t c)
 {
     int32_t place = v->base + (y * v->y) + (x * v->x) + (c * v->c);
     if (v->slots > 1) { /* the only one is 0, and a division takes long */
@@ -30,18 +41,28 @@ static int32_t together(const view_t *v, int32_t count)
     return (v->pc == 0) ? count : 1;
 }
 
-static int32_t least(int32_t a, int32_t b)
+INLINED int32_t channels_beside(const view_t *v)
+{
+    return ((v->pc == 0) && (v->c == 1)) ? 1 : 0;
+}
+
+INLINED int32_t least(int32_t a, int32_t b)
 {
     return (a < b) ? a : b;
 }
 
-static int32_t most(int32_t a, int32_t b)
+INLINED int32_t most(int32_t a, int32_t b)
 {
     return (a > b) ? a : b;
 }
 
-static int8_t clamped(int32_t value, int32_t low, int32_t high)
+INLINED int8_t clamped(int32_t value, int32_t low, int32_t high)
 {
+#if defined(__ARM_FEATURE_SAT)
+    if ((low == INT8_MIN) && (high == INT8_MAX)) {
+        return (int8_t)__ssat(value, 8);
+    }
+#endif
     return (int8_t)most(low, least(high, value));
 }
 

@@ -1,12 +1,3 @@
-/* Sums of two tensors of one shape. */
-typedef struct {
-    place_t first, second, out;
-    int32_t first_offset, first_multiplier, first_shift;
-    int32_t second_offset, second_multiplier, second_shift;
-    int32_t out_offset, out_multiplier, out_shift;
-    int32_t low, high;
-} sum_of_two_t;
-
 static void nn_add(const sum_of_two_t *k, int32_t y, int32_t rows)
 {
     (void)arm_elementwise_add_s8(row_at(&k->first, y), row_at(&k->second, y), k->first_offset, k->first_multiplier,

@@ -6,7 +6,7 @@ typedef struct {
     int32_t in_offset, out_offset, low, high;
     int32_t scratch, scratch_bytes;
     const int8_t *weights;
-    const int32_t *bias; /* or none */
+    const void *bias; /* int32_t, of 16 bits int64_t; or none */
     const int32_t *multiplier, *shift;
 } rows_t;
 

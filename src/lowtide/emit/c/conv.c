@@ -1,71 +1,56 @@
-/* Bytes of the input beside each other, and of the weights that they are multiplied with. */
-typedef struct {
-    const int8_t *from;
-    int32_t weight, length;
-} run_t;
+typedef layer_t conv_t;
 
-/* What a pixel of the result reads of the input; how many runs that is. */
-static int32_t runs_of(const conv_t *k, int32_t y, int32_t x, run_t *runs)
+/* What a pixel of the result reads, in the order of the weights. */
+INLINED void gather(const conv_t *k, int32_t y, int32_t x, int8_t *patch)
 {
-    int32_t count = 0;
+    int32_t wide = k->kernel_w * k->in_c;
+    int32_t left = (x * k->stride_w) - k->left;
+    int32_t beside = ((k->in.px == 0) && (k->in.x == k->in_c) && (k->dilation_w == 1)) ? 1 : 0;
     int32_t row;
     int32_t column;
-    int32_t beside = ((k->in.px == 0) && (k->in.x == k->in_c) && (k->dilation_w == 1)) ? 1 : 0;
-    int32_t left = (x * k->stride_w) - k->left;
     for (row = 0; row < k->kernel_h; row++) {
         int32_t in_y = (y * k->stride_h) - k->top + (row * k->dilation_h);
+        int8_t *to = &patch[row * wide];
         if ((in_y < 0) || (in_y >= k->in_h)) {
-            continue;
-        }
-        if (beside != 0) {
-            int32_t first = most(0, -left);
-            int32_t end = least(k->kernel_w, k->in_w - left);
-            if (first < end) {
-                runs[count].from = at(&k->in, in_y, left + first, 0);
-                runs[count].weight = ((row * k->kernel_w) + first) * k->in_c;
-                runs[count].length = (end - first) * k->in_c;
-                count++;
-            }
-            continue;
-        }
-        for (column = 0; column < k->kernel_w; column++) {
-            int32_t in_x = left + (column * k->dilation_w);
-            if ((in_x >= 0) && (in_x < k->in_w)) {
-                runs[count].from = at(&k->in, in_y, in_x, 0);
-                runs[count].weight = ((row * k->kernel_w) + column) * k->in_c;
-                runs[count].length = k->in_c;
-                count++;
+            (void)memset(to, k->in_zero, (size_t)wide);
+        } else if ((beside != 0) && (left >= 0) && ((left + k->kernel_w) <= k->in_w)) {
+            (void)memcpy(to, at(&k->in, in_y, left, 0), (size_t)wide);
+        } else {
+            for (column = 0; column < k->kernel_w; column++) {
+                int32_t in_x = left + (column * k->dilation_w);
+                if ((in_x < 0) || (in_x >= k->in_w)) {
+                    (void)memset(&to[column * k->in_c], k->in_zero, (size_t)k->in_c);
+                } else {
+                    (void)memcpy(&to[column * k->in_c], at(&k->in, in_y, in_x, 0), (size_t)k->in_c);
+                }
             }
         }
     }
-    return count;
 }
 
-static void conv(const conv_t *k, const box_t *box)
+INLINED void conv(const conv_t *k, const box_t *box)
 {
-    run_t runs[MOST_TAPS];
-    int32_t filter = k->kernel_h * k->kernel_w * k->in_c;
+    int8_t patch[MOST_CONV];
+    int32_t length = k->kernel_h * k->kernel_w * k->in_c;
+    int32_t single = ((length == k->in_c) && (k->top == 0) && (k->left == 0)) ? 1 : 0;
+    int32_t beside = channels_beside(&k->out);
     int32_t y;
     int32_t x;
-    int32_t c;
-    int32_t r;
     for (y = box->y0; y < box->y1; y++) {
         for (x = box->x0; x < box->x1; x++) {
-            int32_t count = runs_of(k, y, x, runs);
-            int32_t group = together(&k->out, box->c1 - box->c0);
-            int8_t *to = at(&k->out, y, x, box->c0);
-            for (c = box->c0; c < box->c1; c++) {
-                const int8_t *weights = &k->weights[c * filter];
-                int32_t sum = (k->bias != NULL) ? k->bias[c] : 0;
-                for (r = 0; r < count; r++) {
-                    sum += dot(runs[r].from, &weights[runs[r].weight], runs[r].length, k->in_zero);
-                }
-                sum = scaled(sum, k->multiplier[c], k->shift[c]) + k->out_zero;
-                if (group == 1) {
-                    *at(&k->out, y, x, c) = clamped(sum, k->low, k->high);
-                } else {
-                    to[(c - box->c0) * k->out.c] = clamped(sum, k->low, k->high);
-                }
+            const int8_t *in = patch;
+            int8_t *to = at(&k->out, y, x, 0);
+            int32_t c = box->c0;
+            if (single != 0) {
+                in = at(&k->in, y * k->stride_h, x * k->stride_w, 0);
+            } else {
+                gather(k, y, x, patch);
+            }
+            for (; (beside != 0) && (c < (box->c1 - 3)); c += 4) {
+                set_four(k, c, four_products(in, &k->weights[c * length], length, length), &to[c]);
+            }
+            for (; c < box->c1; c++) {
+                *at(&k->out, y, x, c) = result_of(k, c, products_of(in, &k->weights[c * length], length));
             }
         }
     }

@@ -1,11 +1,11 @@
 /* A convolution whose input comes channel by channel; the box is of the input. */
 typedef struct {
-    conv_t conv;
+    layer_t conv;
     int32_t sums, out_h, out_w, out_c;
 } conv_sum_t;
 
 /* What some channels of the input add to one element of the result. */
-static int32_t added(const conv_t *k, const box_t *box, int32_t y, int32_t x, int32_t c)
+static int32_t added(const layer_t *k, const box_t *box, int32_t y, int32_t x, int32_t c)
 {
     int32_t sum = 0;
     int32_t row;
@@ -16,11 +16,10 @@ static int32_t added(const conv_t *k, const box_t *box, int32_t y, int32_t x, in
             int32_t in_y = (y * k->stride_h) - k->top + (row * k->dilation_h);
             int32_t in_x = (x * k->stride_w) - k->left + (column * k->dilation_w);
             const int8_t *weights = &k->weights[((((c * k->kernel_h) + row) * k->kernel_w) + column) * k->in_c];
-            if ((in_y < 0) || (in_y >= k->in_h) || (in_x < 0) || (in_x >= k->in_w)) {
-                continue;
-            }
+            int32_t inside = (in_y >= 0) && (in_y < k->in_h) && (in_x >= 0) && (in_x < k->in_w);
             for (d = box->c0; d < box->c1; d++) {
-                sum += ((int32_t)*at(&k->in, in_y, in_x, d) - k->in_zero) * (int32_t)weights[d];
+                int32_t value = (inside != 0) ? *at(&k->in, in_y, in_x, d) : k->in_zero;
+                sum += value * (int32_t)weights[d];
             }
         }
     }
@@ -29,7 +28,7 @@ static int32_t added(const conv_t *k, const box_t *box, int32_t y, int32_t x, in
 
 static void conv_sum(const conv_sum_t *part, const box_t *box)
 {
-    const conv_t *k = &part->conv;
+    const layer_t *k = &part->conv;
     int32_t y;
     int32_t x;
     int32_t c;
@@ -37,11 +36,10 @@ static void conv_sum(const conv_sum_t *part, const box_t *box)
         for (x = 0; x < part->out_w; x++) {
             for (c = 0; c < part->out_c; c++) {
                 int32_t which = (((y * part->out_w) + x) * part->out_c) + c;
-                int32_t sum = (box->c0 > 0) ? sum_at(part->sums, which) : ((k->bias != NULL) ? k->bias[c] : 0);
+                int32_t sum = (box->c0 > 0) ? sum_at(part->sums, which) : 0;
                 sum += added(k, box, y, x, c);
                 if (box->c1 == k->in_c) {
-                    sum = scaled(sum, k->multiplier[c], k->shift[c]) + k->out_zero;
-                    *at(&k->out, y, x, c) = clamped(sum, k->low, k->high);
+                    *at(&k->out, y, x, c) = result_of(k, c, sum);
                 } else {
                     set_sum(part->sums, which, sum);
                 }

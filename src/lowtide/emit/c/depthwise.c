@@ -1,108 +1,85 @@
-/* Depthwise convolutions. Weights: row, column, channel. */
-typedef struct {
-    view_t in, out;
-    int32_t in_h, in_w, out_c, times; /* times: channels of the result for each of the input */
-    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, top, left;
-    int32_t in_zero, out_zero, low, high;
-    const int8_t *weights;
-    const int32_t *bias; /* or none */
-    const int32_t *multiplier;
-    const int8_t *shift;
-} depthwise_t;
+typedef layer_t depthwise_t;
 
-/* One channel of one element of the input, and its weights. */
-typedef struct {
-    const int8_t *from;
-    const int8_t *weights;
-} tap_t;
-
-/* Taps of a pixel inside the input, from a channel of the input on. */
-static int32_t taps_of(const depthwise_t *k, int32_t y, int32_t x, int32_t channel, tap_t *taps)
+/* The pixel to the right of another one in the input. */
+INLINED const int8_t *right_of(const view_t *v, const int8_t *from)
 {
-    int32_t count = 0;
+    const int8_t *next = &from[v->x];
+    if ((v->slots > 1) && (v->px != 0)) {
+        next = &next[(v->px % v->slots) * v->stride];
+        if (next >= bytes_at(v->base + (v->slots * v->stride))) {
+            next = &next[-(v->slots * v->stride)];
+        }
+    }
+    return next;
+}
+
+/* Where the taps of a pixel begin. */
+INLINED void taps_of(const depthwise_t *k, int32_t y, int32_t x, const int8_t **taps)
+{
+    int32_t left = (x * k->stride_w) - k->left;
+    int32_t within = ((k->dilation_w == 1) && (left >= 0) && ((left + k->kernel_w) <= k->in_w)) ? 1 : 0;
     int32_t row;
     int32_t column;
     for (row = 0; row < k->kernel_h; row++) {
         int32_t in_y = (y * k->stride_h) - k->top + (row * k->dilation_h);
-        if ((in_y < 0) || (in_y >= k->in_h)) {
-            continue;
-        }
-        for (column = 0; column < k->kernel_w; column++) {
-            int32_t in_x = (x * k->stride_w) - k->left + (column * k->dilation_w);
-            if ((in_x >= 0) && (in_x < k->in_w)) {
-                taps[count].from = at(&k->in, in_y, in_x, channel);
-                taps[count].weights = &k->weights[((row * k->kernel_w) + column) * k->out_c];
-                count++;
+        int32_t inside = ((in_y >= 0) && (in_y < k->in_h)) ? 1 : 0;
+        const int8_t **to = &taps[row * k->kernel_w];
+        if ((inside != 0) && (within != 0)) {
+            const int8_t *from = at(&k->in, in_y, left, 0);
+            for (column = 0; column < k->kernel_w; column++) {
+                to[column] = from;
+                from = right_of(&k->in, from);
             }
-        }
-    }
-    return count;
-}
-
-static int8_t depthwise_result(const depthwise_t *k, int32_t sum, int32_t c)
-{
-    int32_t value = (k->bias != NULL) ? (sum + k->bias[c]) : sum;
-    return clamped(scaled(value, k->multiplier[c], k->shift[c]) + k->out_zero, k->low, k->high);
-}
-
-/* Channels one by one: they lie apart, or several are made of one. */
-static void depthwise_single(const depthwise_t *k, const box_t *box, int32_t y, int32_t x)
-{
-    tap_t taps[MOST_TAPS];
-    int32_t c;
-    int32_t t;
-    for (c = box->c0; c < box->c1; c++) {
-        int32_t count = taps_of(k, y, x, c / k->times, taps);
-        int32_t sum = 0;
-        for (t = 0; t < count; t++) {
-            sum += ((int32_t)taps[t].from[0] - k->in_zero) * (int32_t)taps[t].weights[c];
-        }
-        *at(&k->out, y, x, c) = depthwise_result(k, sum, c);
-    }
-}
-
-/* Channels in blocks. */
-static void depthwise_blocks(const depthwise_t *k, const box_t *box, int32_t y, int32_t x)
-{
-    tap_t taps[MOST_TAPS];
-    int32_t count = taps_of(k, y, x, 0, taps);
-    int8_t *to = at(&k->out, y, x, 0);
-    int32_t c;
-    int32_t j;
-    int32_t t;
-    for (c = box->c0; c < box->c1; c += BLOCK) {
-        int32_t sums[BLOCK] = {0};
-        int32_t block = least(BLOCK, box->c1 - c);
-        for (t = 0; t < count; t++) {
-            const int8_t *from = &taps[t].from[c];
-            const int8_t *weights = &taps[t].weights[c];
-            if (block == BLOCK) {
-                for (j = 0; j < BLOCK; j++) {
-                    sums[j] += ((int32_t)from[j] - k->in_zero) * (int32_t)weights[j];
-                }
-            } else {
-                for (j = 0; j < block; j++) {
-                    sums[j] += ((int32_t)from[j] - k->in_zero) * (int32_t)weights[j];
+        } else {
+            for (column = 0; column < k->kernel_w; column++) {
+                int32_t in_x = left + (column * k->dilation_w);
+                to[column] = k->border;
+                if ((inside != 0) && (in_x >= 0) && (in_x < k->in_w)) {
+                    to[column] = at(&k->in, in_y, in_x, 0);
                 }
             }
         }
-        for (j = 0; j < block; j++) {
-            to[c + j] = depthwise_result(k, sums[j], c + j);
-        }
     }
 }
 
-static void depthwise(const depthwise_t *k, const box_t *box)
+/* A channel for each of the input, and a pixel's channels beside each other. */
+INLINED void depthwise(const depthwise_t *k, const box_t *box)
 {
-    int32_t beside = ((k->times == 1) && (k->in.pc == 0) && (k->in.c == 1) && (k->out.pc == 0) && (k->out.c == 1));
+    const int8_t *taps[MOST_DEPTHWISE];
+    int32_t count = k->kernel_h * k->kernel_w;
     int32_t y;
     int32_t x;
+    int32_t t;
     for (y = box->y0; y < box->y1; y++) {
         for (x = box->x0; x < box->x1; x++) {
-            if (beside != 0) {
-                depthwise_blocks(k, box, y, x);
-            } else {
-                depthwise_single(k, box, y, x);
+            int8_t *to = at(&k->out, y, x, 0);
+            int32_t c = box->c0;
+            taps_of(k, y, x, taps);
+#if defined(__ARM_FEATURE_MVE)
+            for (; (k->small != 0) && (c < (box->c1 - 15)); c += 16) {
+                int32_t sums[16];
+                sixteen_sums(taps, &k->weights[c], count, c, k->in_c, sums);
+                for (t = 0; t < 16; t += 4) {
+                    set_four(k, c + t, vldrwq_s32(&sums[t]), &to[c + t]);
+                }
+            }
+#endif
+            for (; c < (box->c1 - 3); c += 4) {
+                four_t sums = no_sums();
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC unroll 9
+#endif
+                for (t = 0; t < count; t++) {
+                    sums = with_tap(sums, &taps[t][c], &k->weights[(t * k->in_c) + c]);
+                }
+                set_four(k, c, sums, &to[c]);
+            }
+            for (; c < box->c1; c++) {
+                int32_t sum = 0;
+                for (t = 0; t < count; t++) {
+                    sum += (int32_t)taps[t][c] * (int32_t)k->weights[(t * k->in_c) + c];
+                }
+                to[c] = result_of(k, c, sum);
             }
         }
     }

@@ -1,6 +1,4 @@
 #if defined(__ARM_FEATURE_SIMD32)
-#include <arm_acle.h>
-
 static inline uint32_t four_at(const int8_t *from)
 {
     return (uint32_t)(uint8_t)from[0] | ((uint32_t)(uint8_t)from[1] << 8) | ((uint32_t)(uint8_t)from[2] << 16)

@@ -9,7 +9,7 @@ typedef struct {
 /* The input that the schedule waits for. */
 static const source_t *wanted(void)
 {
-    return &sources[nodes[loops[counters.loop].first + counters.waiting[counters.depth - 1]].index];
+    return &sources[nodes[loops[counters.loop].first + counters.waiting[counters.depth - 1]].input];
 }
 
 /* Takes the next part of it. */

@@ -1,5 +1,5 @@
 /* Divided by a power of two, rounded, halves away from zero. */
-static int32_t halved(int32_t value, int32_t times)
+INLINED int32_t halved(int32_t value, int32_t times)
 {
     int32_t mask = (int32_t)(((int64_t)1 << times) - 1);
     int32_t rest = value & mask;

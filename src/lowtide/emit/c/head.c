@@ -1,11 +1,13 @@
 /* @TITLE@
 
-   Made by lowtide; make it again when the model changes. C99, no library, no heap, no recursion. Shifts of negative
-   numbers to the right keep the sign, as on every compiler that TFLite Micro is built with. */
+   Made by lowtide; make it again when the model changes. C99, no library but memcpy and memset, no heap, no
+   recursion. Shifts of negative numbers to the right keep the sign, as on every compiler that TFLite Micro is built
+   with. */
 #include "model.h"
 #include "model_weights.h"
 
 @INCLUDES@#include <stddef.h>
+#include <string.h>
 
 /* 1: as TFLite Micro computes where it is built with TFLITE_SINGLE_ROUNDING. */
 #ifndef MODEL_SINGLE_ROUNDING

@@ -1,93 +1,28 @@
-static int32_t floor_zero(int32_t value, int32_t limit)
-{
-    return most(0, least(value, limit));
-}
-
-/* Where a node's position is along its first and second axis. */
-static void split(const node_t *node, int32_t position, int32_t *at_axis)
-{
-    at_axis[0] = (node->width == 1) ? position : (position / node->width); /* a division takes long */
-    at_axis[1] = position - (at_axis[0] * node->width);
-}
-
-/* Positions of an operand that have to be there before a node's next position. */
-static int32_t needed(const read_t *read, const node_t *node, int32_t position)
-{
-    int32_t at_axis[2];
-    int32_t row;
-    int32_t column;
-    int32_t row_end;
-    int32_t column_end;
-    split(node, position, at_axis);
-    row = at_axis[read->row_axis] * read->row_step;
-    column = at_axis[read->column_axis] * read->column_step;
-    row_end = floor_zero(row + read->row_last + 1, read->rows);
-    column_end = floor_zero(column + read->column_last + 1, read->columns);
-    if ((most(0, row + read->row_first) >= row_end) || (most(0, column + read->column_first) >= column_end)) {
-        return 0; /* it reads the border alone */
-    }
-    return ((row_end - 1) * read->columns) + column_end;
-}
-
-/* The first node that another one waits for; -1: it can run. */
-static int16_t missing(const loop_t *loop, int16_t which)
+/* Runs a node's next position if it can (-1), or says which node has to run before. */
+static int16_t step(const loop_t *loop, int16_t which)
 {
     const node_t *node = &nodes[loop->first + which];
-    int16_t i;
-    for (i = 0; i < node->reads; i++) {
-        const read_t *read = &reads[node->first_read + i];
-        if (counters.done[read->maker] < needed(read, node, counters.done[which])) {
-            return read->maker;
-        }
+    int32_t position = counters.done[which];
+    int32_t first = (node->width == 1) ? position : (position / node->width); /* a division takes long */
+    int32_t second = position - (first * node->width);
+    int16_t before = (node->missing != NULL) ? node->missing(first, second) : -1;
+    if (before < 0) {
+@RUN@        counters.done[which] = position + 1;
     }
-    return -1;
+    return before;
 }
 
-/* Runs the next position of a node. */
-static void run_position(const loop_t *loop, int16_t which)
+/* Runs a follower, or what it needs and the last node does not; whether any of them could. */
+static int32_t advance(const loop_t *loop, int16_t follower)
 {
-    const node_t *node = &nodes[loop->first + which];
-    int32_t begin[3] = {0, 0, 0};
-    int32_t end[3];
-    int32_t at_axis[2];
-    int32_t i;
-    box_t box;
-    end[0] = node->height_all;
-    end[1] = node->width_all;
-    end[2] = node->channels_all;
-    split(node, counters.done[which], at_axis);
-    for (i = 0; i < 2; i++) {
-        if (node->axes[i] >= 0) {
-            begin[node->axes[i]] = at_axis[i];
-            end[node->axes[i]] = at_axis[i] + 1;
-        }
+    int16_t before = follower;
+    if (counters.done[follower] == nodes[loop->first + follower].positions) {
+        return 0;
     }
-    box.y0 = begin[0];
-    box.y1 = end[0];
-    box.x0 = begin[1];
-    box.x1 = end[1];
-    box.c0 = begin[2];
-    box.c1 = end[2];
-@RUN@    counters.done[which]++;
-}
-
-/* The node that runs next so that a follower can: itself, or one that it needs and the last node does not; -1: none. */
-static int16_t ready(const loop_t *loop, int16_t which)
-{
-    int16_t next = which;
-    int16_t before;
-    if (counters.done[which] == nodes[loop->first + which].positions) {
-        return -1;
-    }
-    before = missing(loop, next);
-    while (before >= 0) {
-        if (nodes[loop->first + before].aside == 0) {
-            return -1;
-        }
-        next = before;
-        before = missing(loop, next);
-    }
-    return next;
+    do {
+        before = step(loop, before);
+    } while ((before >= 0) && (nodes[loop->first + before].aside != 0));
+    return (before < 0) ? 1 : 0;
 }
 
 /* What the last node needs nothing of runs as far as it can, the first follower that can before all others. */
@@ -96,13 +31,7 @@ static void run_followers(const loop_t *loop, int16_t which)
     const node_t *node = &nodes[loop->first + which];
     int16_t i = 0;
     while (i < node->followers) {
-        int16_t next = ready(loop, followers[node->first_follower + i]);
-        if (next >= 0) {
-            run_position(loop, next);
-            i = 0;
-        } else {
-            i++;
-        }
+        i = (advance(loop, followers[node->first_follower + i]) != 0) ? 0 : (int16_t)(i + 1);
     }
 }
 
@@ -135,39 +64,49 @@ static int16_t next_asked(const loop_t *loop)
     return -1;
 }
 
+/* The node that waited for the one that ran last, or the one that is asked for; -1: the loop is over. */
+static int16_t next_node(const loop_t *loop)
+{
+    if (counters.depth == 0) {
+        return next_asked(loop);
+    }
+    counters.depth--;
+    return counters.waiting[counters.depth];
+}
+
+static void put_off(int16_t which)
+{
+    counters.waiting[counters.depth] = which;
+    counters.depth++;
+}
+
 /* Runs on until all is done (0) or the next position of an input is wanted (1). */
 static int run_on(void)
 {
     while (counters.loop < LOOPS) {
         const loop_t *loop = &loops[counters.loop];
-        int16_t top = (counters.depth > 0) ? counters.waiting[counters.depth - 1] : next_asked(loop);
-        const node_t *node;
-        int16_t first;
-        if (top < 0) {
-            start_loop((int16_t)(counters.loop + 1));
-            continue;
+        int16_t which = next_node(loop);
+        while (which >= 0) {
+            const node_t *node = &nodes[loop->first + which];
+            int16_t before = -1;
+            if (node->run == NULL) {
+                put_off(which);
+                return 1;
+            }
+            if (counters.done[which] < node->positions) {
+                before = step(loop, which);
+                if (before < 0) {
+                    run_followers(loop, which);
+                }
+            }
+            if (before >= 0) {
+                put_off(which);
+                which = before;
+            } else {
+                which = next_node(loop);
+            }
         }
-        if (counters.depth == 0) {
-            counters.waiting[0] = top;
-            counters.depth = 1;
-        }
-        node = &nodes[loop->first + top];
-        if (node->kernel == KERNEL_INPUT) {
-            return 1;
-        }
-        if (counters.done[top] == node->positions) {
-            counters.depth--;
-            continue;
-        }
-        first = missing(loop, top);
-        if (first >= 0) {
-            counters.waiting[counters.depth] = first;
-            counters.depth++;
-        } else {
-            counters.depth--;
-            run_position(loop, top);
-            run_followers(loop, top);
-        }
+        start_loop((int16_t)(counters.loop + 1));
     }
     return 0;
 }

@@ -1,6 +1,6 @@
 /* Times 2^shift * multiplier / 2^31, with both roundings of TFLite, or with one as its builds with
    TFLITE_SINGLE_ROUNDING do. */
-static int32_t scaled(int32_t value, int32_t multiplier, int32_t shift)
+INLINED int32_t scaled(int32_t value, int32_t multiplier, int32_t shift)
 {
 #if MODEL_SINGLE_ROUNDING
     int32_t right = 31 - shift;

@@ -1,14 +1,4 @@
-/* Convolutions of 16 bits, and products with weights. Weights: channel, row, column, input. */
-typedef struct {
-    view_t in, out;
-    int32_t in_h, in_w, in_c;
-    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, top, left;
-    int32_t in_zero, out_zero, low, high;
-    const int8_t *weights;
-    const int64_t *bias; /* or none */
-    const int32_t *multiplier;
-    const int8_t *shift;
-} wide_conv_t;
+typedef wide_layer_t wide_conv_t;
 
 static void wide_conv(const wide_conv_t *k, const box_t *box)
 {

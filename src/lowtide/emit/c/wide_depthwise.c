@@ -1,14 +1,4 @@
-/* Depthwise convolutions of 16 bits. Weights: row, column, channel. */
-typedef struct {
-    view_t in, out;
-    int32_t in_h, in_w, out_c, times; /* times: channels of the result for each of the input */
-    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, top, left;
-    int32_t in_zero, out_zero, low, high;
-    const int8_t *weights;
-    const int64_t *bias; /* or none */
-    const int32_t *multiplier;
-    const int8_t *shift;
-} wide_depthwise_t;
+typedef wide_layer_t wide_depthwise_t;
 
 static void wide_depthwise(const wide_depthwise_t *k, const box_t *box)
 {
@@ -26,7 +16,7 @@ static void wide_depthwise(const wide_depthwise_t *k, const box_t *box)
                         int32_t in_y = (y * k->stride_h) - k->top + (row * k->dilation_h);
                         int32_t in_x = (x * k->stride_w) - k->left + (column * k->dilation_w);
                         if ((in_y >= 0) && (in_y < k->in_h) && (in_x >= 0) && (in_x < k->in_w)) {
-                            int32_t which = (((row * k->kernel_w) + column) * k->out_c) + c;
+                            int32_t which = (((row * k->kernel_w) + column) * (k->in_c * k->times)) + c;
                             int32_t value = half_at(at(&k->in, in_y, in_x, c / k->times));
                             sum += (int64_t)value * (int64_t)k->weights[which];
                         }

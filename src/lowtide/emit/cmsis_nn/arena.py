@@ -103,7 +103,8 @@ class Pair:
 def pairs(flow: Flow, lives: Lives, part: Segment) -> Iterator[Pair]:
     """Results of a segment that may lie over an operand of it."""
     listed = flow.layers.listed
-    made = [listed[k].result for k in range(part.begin, part.end) if listed[k].result not in part.buffers]
+    here = [k for k in range(part.begin, part.end) if listed[k].result not in part.buffers]
+    made = [listed[k].result for k in here if flow.maker.get(listed[k].result) == k]
     read = dict.fromkeys(o.tensor for k in range(part.begin, part.end) for o in listed[k].operands)
     for operand in read:
         if lives.first[operand] < part.begin <= lives.last[operand] < part.end:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from lowtide.emit.arithmetic import ADD_SHIFT, WIDE_ADD_SHIFT
 from lowtide.emit.cmsis_nn.arena import Arena
 from lowtide.emit.cmsis_nn.layers import SIMD, Layer, Layers
 from lowtide.emit.cmsis_nn.parameters import Parameters
@@ -26,7 +27,7 @@ _LONGEST = 96
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of call: type and name of its parameters, the call, and files of C after ``cmsis_``."""
+    """A kind of call: type and name of its parameters, the call of them, and files of C after ``cmsis_``."""
 
     type: str
     table: str
@@ -35,18 +36,29 @@ class Kind:
 
 
 KINDS = {
-    "conv": Kind("rows_t", "convs", "nn_conv(&convs[layer->index], y, rows)", ("rows", "conv")),
-    "depthwise": Kind(
-        "rows_t", "depthwises", "nn_depthwise(&depthwises[layer->index], y, rows)", ("rows", "depthwise")
+    "conv": Kind("rows_t", "convs", "nn_conv({}, y, rows)", ("rows", "conv")),
+    "depthwise": Kind("rows_t", "depthwises", "nn_depthwise({}, y, rows)", ("rows", "depthwise")),
+    "average": Kind("rows_t", "averages", "nn_pool({}, y, rows, 1)", ("rows", "pool")),
+    "largest": Kind("rows_t", "largests", "nn_pool({}, y, rows, 0)", ("rows", "pool")),
+    "overall": Kind("rows_t", "overalls", "nn_pool({}, 0, 1, 1)", ("rows", "pool")),
+    "product": Kind("product_t", "products", "nn_product({})", ("product_type", "product")),
+    "add": Kind("sum_of_two_t", "sums_of_two", "nn_add({}, y, rows)", ("add_type", "add")),
+    "mul": Kind("product_of_two_t", "products_of_two", "nn_mul({}, y, rows)", ("mul_type", "mul")),
+    "softmax": Kind("exponents_t", "softmaxes", "nn_softmax({})", ("softmax",)),
+    "concat": Kind("channels_t", "joined", "nn_concat({}, y, rows)", ("concat",)),
+    "total": Kind("total_t", "totals", "nn_total({}, y, rows)", ("rows", "total")),
+    "wide_conv": Kind("rows_t", "wide_convs", "nn_wide_conv({}, y, rows)", ("rows", "wide", "wide_conv")),
+    "wide_depthwise": Kind(
+        "rows_t", "wide_depthwises", "nn_wide_depthwise({}, y, rows)", ("rows", "wide", "wide_depthwise")
     ),
-    "average": Kind("rows_t", "averages", "nn_pool(&averages[layer->index], y, rows, 1)", ("rows", "pool")),
-    "largest": Kind("rows_t", "largests", "nn_pool(&largests[layer->index], y, rows, 0)", ("rows", "pool")),
-    "overall": Kind("rows_t", "overalls", "nn_pool(&overalls[layer->index], 0, 1, 1)", ("rows", "pool")),
-    "product": Kind("product_t", "products", "nn_product(&products[layer->index])", ("product",)),
-    "add": Kind("sum_of_two_t", "sums_of_two", "nn_add(&sums_of_two[layer->index], y, rows)", ("add",)),
-    "softmax": Kind("exponents_t", "softmaxes", "nn_softmax(&softmaxes[layer->index])", ("softmax",)),
-    "concat": Kind("channels_t", "joined", "nn_concat(&joined[layer->index], y, rows)", ("concat",)),
-    "total": Kind("total_t", "totals", "nn_total(&totals[layer->index], y, rows)", ("rows", "total")),
+    "wide_average": Kind("rows_t", "wide_averages", "nn_wide_pool({}, y, rows, 1)", ("rows", "wide", "wide_pool")),
+    "wide_largest": Kind("rows_t", "wide_largests", "nn_wide_pool({}, y, rows, 0)", ("rows", "wide", "wide_pool")),
+    "wide_product": Kind("product_t", "wide_products", "nn_wide_product({})", ("product_type", "wide", "wide_product")),
+    "wide_add": Kind("sum_of_two_t", "wide_sums_of_two", "nn_wide_add({}, y, rows)", ("add_type", "wide", "wide_add")),
+    "wide_mul": Kind(
+        "product_of_two_t", "wide_products_of_two", "nn_wide_mul({}, y, rows)", ("mul_type", "wide", "wide_mul")
+    ),
+    "wide_concat": Kind("channels_t", "wide_joined", "nn_concat({}, y, rows)", ("concat",)),
 }
 _OTHER_BUILDS = {
     "none": "defined(ARM_MATH_DSP) || defined(ARM_MATH_MVEI)",
@@ -161,11 +173,13 @@ class Code:
         most = max(part.end - part.begin for part in self.parameters.chosen.parts)
         limits = [f"RUNS = {len(runs)}", f"MOST_LAYERS = {most}"]
         limits += [f"FRONTS = {max(1, len(self.parameters.fronts))}", f"MOVES = {len(self.layers.listed)}"]
-        limits += ["LEFT_SHIFT = 20"] if "add" in self.tables else []
+        limits += [f"LEFT_SHIFT = {ADD_SHIFT}"] if "add" in self.tables else []
+        limits += [f"WIDE_LEFT_SHIFT = {WIDE_ADD_SHIFT}"] if "wide_add" in self.tables else []
         limits += kernel_limits(self.own)
         limits += [f"STATE_BYTES = {self.makers.state_bytes}"] if self.makers.state_bytes else []
         kinds = [*self.tables, *(f"own_{name}" for name in sorted(self.own))]
-        functions = text("cmsis_places.c") + self._functions()
+        functions, run = self._functions(), text("cmsis_run.c")
+        functions = used(text("cmsis_places.c"), f"{functions}{run}run_of_steps_t;") + functions
         words = {"TITLE": title, "SIMD": shown, "CHECKS": checks, "INCLUDES": includes([functions])}
         lines = [
             filled("cmsis_head.c", words),
@@ -182,7 +196,7 @@ class Code:
         ):
             lines += [f"static const {kind} {name}[] = {{", *rows, "};", ""]
         lines += self._runs(kinds)
-        lines += [text("cmsis_run.c") + text("cmsis_move.c")]
+        lines += [run + text("cmsis_move.c")]
         lines += [text("reset.c")] if self.makers.state_bytes else []
         lines += [*ends.functions(), filled("guard.c", {"ARRAYS": "{arena_bytes, MODEL_ARENA_BYTES}"})]
         return "\n".join(lines)
@@ -206,17 +220,30 @@ class Code:
 
     def _runs(self, kinds: Sequence[str]) -> list[str]:
         """What runs a layer."""
-        lines = ["typedef struct {", "    uint8_t kind;", "    uint16_t index;", "} layer_t;", ""]
-        rows = [f"    {{LAYER_{kind.upper()}, {index}}}," for kind, index in self.rows]
-        lines += ["static const layer_t layers[] = {", *rows, "};", ""]
-        lines += [
-            "static void run_layer(const layer_t *layer, int32_t y, int32_t rows)",
-            "{",
-            "    switch (layer->kind) {",
-        ]
+        guards = [layer.guard for layer in self.layers.listed]
+        guarded = any(guards)
+        lines = ["typedef struct {", "    uint8_t kind;", "    uint16_t index;"]
+        lines += (
+            ["    int32_t condition; /* its byte, of an op of a branch, or -1 */", "    int8_t holds;"]
+            if guarded
+            else []
+        )
+        lines += ["} layer_t;", "", "static const layer_t layers[] = {"]
+        for (kind, index), guard in zip(self.rows, guards, strict=True):
+            at = "" if not guarded else ", -1, 0" if guard is None else self._guard(*guard)
+            lines.append(f"    {{LAYER_{kind.upper()}, {index}{at}}},")
+        lines += ["};", "", "static void run_layer(const layer_t *layer, int32_t y, int32_t rows)", "{"]
+        if guarded:
+            lines += [
+                "    if ((layer->condition >= 0) && ((*bytes_at(layer->condition) != 0) != (layer->holds != 0))) {",
+                "        return;",
+                "    }",
+            ]
+        lines += ["    switch (layer->kind) {"]
         for kind in kinds:
             if kind in KINDS:
-                lines += [f"    case LAYER_{kind.upper()}:", f"        {KINDS[kind].call};", "        break;"]
+                call = KINDS[kind].call.format(f"&{KINDS[kind].table}[layer->index]")
+                lines += [f"    case LAYER_{kind.upper()}:", f"        {call};", "        break;"]
                 continue
             name = kind.removeprefix("own_")
             boxes = [f"{{0, {k.sizes[0]}, 0, {k.sizes[1]}, 0, {k.sizes[2]}}}" for k in self.own[name]]
@@ -226,6 +253,10 @@ class Code:
                 f"        {name}(&{name}s[layer->index], &boxes[layer->index]);", "        break;", "    }",
             ]  # fmt: skip
         return [*lines, "    default:", "        (void)y;", "        (void)rows;", "        break;", "    }", "}", ""]
+
+    def _guard(self, tensor: int, holds: bool) -> str:
+        """Where the condition of an op of a branch is, and what it has to be."""
+        return f", {self.places.offset_of(tensor)}, {int(holds)}"
 
 
 def repeated(words: Sequence[str]) -> list[tuple[list[str], int]]:

@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from math import prod
 
-from lowtide.emit.cmsis_nn.layers import Layer, Layers
+from lowtide.emit.cmsis_nn.layers import NO_TENSOR, Layer, Layers
 from lowtide.emit.cmsis_nn.stripes import Call, Segment
 from lowtide.emit.places import sizes_of
 
@@ -74,8 +74,9 @@ class Costs:
         )
 
     def _call(self, layer: Layer, rows: int, simd: str) -> float:
-        tensor = layer.operands[0].tensor if layer.writes_last else layer.result
-        _, width, channels = sizes_of(self.layers.tensor(tensor))
+        kept = layer.writes_last or layer.result == NO_TENSOR
+        tensor = self.layers.given(layer) if kept else self.layers.made(layer)
+        _, width, channels = sizes_of(tensor)
         pixels = rows * width
         window = layer.macs // max(1, width * channels)  # products of an element
         kind = layer.kind if layer.kind == "depthwise" else "other"

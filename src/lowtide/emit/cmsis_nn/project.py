@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from lowtide.emit.bodies import with_bodies
 from lowtide.emit.cmsis_nn.choice import Choice, Chosen
 from lowtide.emit.cmsis_nn.code import Code
 from lowtide.emit.cmsis_nn.layers import Layers
@@ -43,8 +44,9 @@ def library_project(
     InputError
         It has an op or a tensor that no kernel takes.
     """
+    graph, branches = with_bodies(graph)
     weights = Weights(graph, data)
-    layers = Layers(graph, weights, order, simd)
+    layers = Layers(graph, weights, order, simd, branches)
     choice = Choice(layers, budget)
     chosen = choice.best()
     check_segments(layers, chosen)
@@ -76,4 +78,4 @@ def library_project(
         "main.c": filled("main.c", {**ends.words, "AGAIN": ends.next_inference()}),
         "CMakeLists.txt": text("cmsis_CMakeLists.txt"),
     }
-    return Project(named(files, name), sizes), chosen
+    return Project(named(files, name), sizes, ends.words["CALL"]), chosen

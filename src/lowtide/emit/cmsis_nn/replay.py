@@ -10,7 +10,7 @@ import numpy as np
 
 from lowtide.emit.cmsis_nn.arena import Arena, Key, scratch_of, sums_of
 from lowtide.emit.cmsis_nn.choice import Chosen
-from lowtide.emit.cmsis_nn.layers import IN_PLACE, Layer, Layers
+from lowtide.emit.cmsis_nn.layers import IN_PLACE, NO_TENSOR, Layer, Layers
 from lowtide.emit.cmsis_nn.stripes import Call, Flow, Move, Segment
 from lowtide.errors import VerificationError
 from lowtide.graph import Kind
@@ -67,6 +67,7 @@ class _Play:
             (row, self.read(o.tensor, row, why))
             for o in layer.operands
             for row in range(*self.layers.reads(layer, o, call.first, call.end))
+            if o.tensor != layer.result  # of the other branch of an IF
         ]
         own = [scratch] if self.layers.scratch(layer, call.first, call.end) else []
         if layer.result in sums:
@@ -77,24 +78,27 @@ class _Play:
                 raise VerificationError("arena", f"{why}: its sums were overwritten")
         made = self._rows_written(layer, call)
         for place in own:
-            if any(_meet(place, other) for _, other in (*read, *made)):
+            if any(_meet(place, other) for *_, other in (*read, *made)):
                 raise VerificationError("arena", f"{why}: its scratch is not its own")
             self.write(place, _SCRATCH if place == scratch else self.label(layer.result, -1), why)
-        for row, place in made:
+        for tensor, row, place in made:
             for from_row, other in read:  # in place, rows before this one have been read
                 in_turn = layer.kind in IN_PLACE and (from_row < row or place[0] <= other[0])
                 if _meet(place, other) and not in_turn:
                     raise VerificationError("arena", f"{why}: it writes over what the call reads")
-            self.write(place, self.label(layer.result, row), why)
+            self.write(place, self.label(tensor, row), why)
 
-    def _rows_written(self, layer: Layer, call: Call) -> list[tuple[int, Bytes]]:
-        """Rows that a call writes, and where."""
+    def _rows_written(self, layer: Layer, call: Call) -> list[tuple[int, int, Bytes]]:
+        """Tensor and rows that a call writes, and where."""
+        if layer.result == NO_TENSOR:
+            return []
+        more = [(t, row, self.row(t, row)) for t in layer.more for row in range(self.layers.height(t))]
         last = call.end == layer.rows
         if layer.writes_last or not layer.streams:
             rows = range(self.layers.height(layer.result)) if last else range(0)
         else:
             rows = range(call.first, call.end)
-        return [(row, self.row(layer.result, row)) for row in rows]
+        return [*((layer.result, row, self.row(layer.result, row)) for row in rows), *more]
 
     def move(self, move: Move) -> None:
         """Rows that are still needed go to the front."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lowtide.emit.cmsis_nn.layers import Layer, Layers
+from lowtide.emit.cmsis_nn.layers import NO_TENSOR, Layer, Layers
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Flow:
     Attributes
     ----------
     maker
-        Index of the layer that makes a tensor.
+        Index of the layer that makes a tensor, of the result of an IF the first.
     readers
         Indices of the layers that read it, ascending.
     """
@@ -80,7 +80,9 @@ class Flow:
 
     def __post_init__(self) -> None:
         for k, layer in enumerate(self.layers.listed):
-            self.maker[layer.result] = k
+            for tensor in (layer.result, *layer.more):
+                if tensor != NO_TENSOR:
+                    self.maker.setdefault(tensor, k)
             for tensor in dict.fromkeys(o.tensor for o in layer.operands):
                 self.readers.setdefault(tensor, []).append(k)
 

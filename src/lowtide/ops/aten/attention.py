@@ -13,9 +13,7 @@ _BATCH, _HEAD, _QUERY = 0, 1, 2
 
 def _attention(node: Node) -> Form:
     """Operands: query (batch, heads, queries, width), key, value (batch, heads, keys, width), perhaps a mask.
-
-    Results: data as the query; others of shape (batch, heads, queries), or any other, which is untiled.
-    """
+    Results: data as the query; others of shape (batch, heads, queries), or any other, which is untiled."""
     if node.rank() != 4:
         raise NoForm("operands that are not (batch, heads, rows, width)")
     causal = bool(node.attribute("is_causal", False))

@@ -46,10 +46,8 @@ def custom(node: Node, family: str, reads: Sequence[Labels | None], writes: Sequ
 
 def _convolution(node: Node) -> Form:
     """Operands: gradient, data, weights. Results: gradients of data (n, c, ...), weights (o, c, ...) and bias (o).
-
     The batch n is in the first and summed in the others, output channels o the other way round. Input channels c are
-    untiled where the gradient of a bias is asked for too: it would be the same in every part of them.
-    """
+    untiled where the gradient of a bias is asked for too: it would be the same in every part of them."""
     required_ints(node, "stride")
     if int(node.attribute("groups", 1)) != 1:
         return _convolution_by_batch(node)
@@ -159,10 +157,8 @@ def _loss_back(node: Node) -> Form:
 
 
 def _nll(node: Node) -> Form:
-    """Results: loss, and the weight that it is divided by. Cut where each row has a loss of its own, or all are summed.
-
-    A mean is over rows that are not left out, whose number no part knows.
-    """
+    """Results: loss, and the weight that it is divided by. Cut where each row has a loss of its own, or all are
+    summed. A mean is over rows that are not left out, whose number no part knows."""
     rank = node.rank()
     apart = int(node.attribute("reduction", 1)) != 1 and rank == 2
     row = 0 if apart else None

@@ -79,10 +79,8 @@ def mutates(node: Node) -> tuple[int, ...]:
 
 
 def rounds_by_neighbours(node: Node) -> bool:
-    """Whether an operand or a result has half precision.
-
-    onnxruntime's CPU provider has few kernels for these types. Around all others it casts to float32 and back, and
-    drops the two casts between neighbours, its optimiser switched off or not: a slice, a join or a second run of an op
-    between them decides where values are rounded to 16 bits. Measured on onnxruntime 1.32.
-    """
+    """Whether an operand or a result has half precision. onnxruntime's CPU provider has few kernels for these types.
+    Around all others it casts to float32 and back, and drops the two casts between neighbours, its optimiser
+    switched off or not: a slice, a join or a second run of an op between them decides where values are rounded to 16
+    bits. Measured on onnxruntime 1.32."""
     return any(t is not None and t.dtype in HALF for t in (*node.operands, *node.results))

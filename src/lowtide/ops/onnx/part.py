@@ -150,11 +150,9 @@ def _windowed(graph: Graph, op: Op, form: Convolution | Pool, axis: int, grain: 
 
 
 def _padded_as_said(op: Op, form: Pool, padded: Mapping[int, tuple[int, int]]) -> bool:
-    """Whether a pool's windows hang over the end by no more than `pads` of a part may say.
-
-    With `ceil_mode`, or over an operand that is smaller than the kernel, they hang over what is no padding, which an
-    average that counts padding does not count; and onnxruntime wants less padding than the kernel has taps.
-    """
+    """Whether a pool's windows hang over the end by no more than `pads` of a part may say. With `ceil_mode`, or over
+    an operand that is smaller than the kernel, they hang over what is no padding, which an average that counts
+    padding does not count; and onnxruntime wants less padding than the kernel has taps."""
     auto = op.attributes.get("auto_pad", "NOTSET")
     said = op.attributes.get("pads", ()) if auto == "NOTSET" else ()
     for k, (d, window) in enumerate(form.windows):
@@ -175,11 +173,9 @@ def _padding(window: Window, rows: Range, size: int) -> tuple[int, int]:
 
 
 def _indexed(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | None:
-    """Slices and pads; resizes elsewhere than along the axis; along it, by an integer factor.
-
-    Slices and pads have starts, ends and padding of a part's own. Literal operands of a resize speak of the full
-    dimension, so that a part of it stretches as much: all the rows that it is given.
-    """
+    """Slices and pads; resizes elsewhere than along the axis; along it, by an integer factor. Slices and pads have
+    starts, ends and padding of a part's own. Literal operands of a resize speak of the full dimension, so that a
+    part of it stretches as much: all the rows that it is given."""
     indices = op_meaning.access.inputs[0] or ()
     along = [(d, index) for d, index in enumerate(indices) if index is not None and index.axis == axis]
     kind = op.type.removeprefix(f"{DOMAIN}::")

@@ -171,11 +171,9 @@ def _one_row(op: Op, axis: int, around: Range, size: int, rank: int) -> Written:
 
 
 def _filters(form: Convolution, data: Shape, result: Shape) -> int:
-    """Filters at multiples of which parts along the channels begin; 0: channels are not cut.
-
-    Of a filter for each channel LiteRT's kernel for 8-bit numbers takes eight at once, and rounds those otherwise than
-    the rest: parts are such that each channel stays with its own.
-    """
+    """Filters at multiples of which parts along the channels begin; 0: channels are not cut. Of a filter for each
+    channel LiteRT's kernel for 8-bit numbers takes eight at once, and rounds those otherwise than the rest: parts
+    are such that each channel stays with its own."""
     if form.groups == 1:
         return 1
     return _AT_ONCE if data[form.channel] == result[form.channel] == form.groups else 0
@@ -204,10 +202,7 @@ def _pads(word: int, window: Window, size: int, rows: int) -> tuple[int, int] | 
 
 def _indexed(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | None:
     """Slices, pads and resizes elsewhere than along the axis; along it, nearest rows repeated an integer number of
-    times.
-
-    Literal operands speak of the full dimension, so along the axis they must leave out, move and add nothing.
-    """
+    times. Literal operands speak of the full dimension, so along the axis they must leave out, move and add nothing."""
     indices = op_meaning.access.inputs[0] or ()
     along = [(d, index) for d, index in enumerate(indices) if index is not None and index.axis == axis]
     if len(along) != 1:

@@ -56,13 +56,10 @@ class _Built:
 def build(
     trace: Trace, constants: Collection[str], place: str, digest: str = "", outside: Collection[str] = ()
 ) -> Graph:
-    """Graph of a traced program.
-
-    `trace`: the program. `constants`: names of the inputs that are weights, buffers or constants. `place`: where it
-    came from: the graph's source, and put before every message. `digest`: hex digest that a plan is tied to. `outside`:
-    names of the inputs that live outside, and count there: what a body is given. Raises `InputError`: a name given
-    twice, or read before anything gives it; or what `Graph` refuses.
-    """
+    """Graph of a traced program. `trace`: the program. `constants`: names of the inputs that are weights, buffers or
+    constants. `place`: where it came from: the graph's source, and put before every message. `digest`: hex digest
+    that a plan is tied to. `outside`: names of the inputs that live outside, and count there: what a body is given.
+    Raises `InputError`: a name given twice, or read before anything gives it; or what `Graph` refuses."""
     built = _Built(trace, place)
     outputs = set(trace.outputs)
     for name in trace.inputs:

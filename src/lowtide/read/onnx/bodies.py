@@ -72,12 +72,9 @@ def body_graphs(
 def body_types(
     node: NodeProto, types: Mapping[str, TensorType], value_of: ValueOf, model: ModelProto, place: str, read: ReadTypes
 ) -> list[TensorType | None]:
-    """Types of what an If or a Loop makes, where its bodies say them; None for the others.
-
-    ONNX infers none where branches differ, and none of a Loop's carried outputs. An If makes what the branch that runs
-    does, where its condition is known, or what all of them do. A Loop makes what its body hands on in the shape that it
-    was given.
-    """
+    """Types of what an If or a Loop makes, where its bodies say them; None for the others. ONNX infers none where
+    branches differ, and none of a Loop's carried outputs. An If makes what the branch that runs does, where its
+    condition is known, or what all of them do. A Loop makes what its body hands on in the shape that it was given."""
     if node.op_type not in ("If", "Loop") or not default_domain(node.domain):
         return []
     given = _input_types(node, types)

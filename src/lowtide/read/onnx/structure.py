@@ -57,12 +57,10 @@ def captured(node: NodeProto) -> list[str]:
 
 
 def read_structure(model: ModelProto, place: str, constants: Collection[str] = ()) -> Structure:
-    """Ids, ops and folded ops of a model's graph.
-
-    `model`: with or without the weights. `place`: put before every message. `constants`: graph inputs that are
-    constants although the graph holds no initializer for them (captured ones). Raises `InputError`: a name made twice,
-    or read but never made; a cycle; a graph output that no node makes.
-    """
+    """Ids, ops and folded ops of a model's graph. `model`: with or without the weights. `place`: put before every
+    message. `constants`: graph inputs that are constants although the graph holds no initializer for them (captured
+    ones). Raises `InputError`: a name made twice, or read but never made; a cycle; a graph output that no node
+    makes."""
     graph = model.graph
     kinds = _declared(graph, place, constants)
     ids = {name: i for i, name in enumerate(kinds)}
@@ -130,11 +128,9 @@ def _check_made(graph: GraphProto, too_early: Sequence[tuple[Op, str]], names: C
 
 
 def in_stable_order(ops: Sequence[Op]) -> list[Op]:
-    """Ops by id, each behind what makes what it reads: a file that is sorted stays as it is.
-
-    onnxruntime sorts a file's nodes too when it opens it; converters append the Casts that they add. Ops of a cycle,
-    and those behind one, are missing.
-    """
+    """Ops by id, each behind what makes what it reads: a file that is sorted stays as it is. onnxruntime sorts a
+    file's nodes too when it opens it; converters append the Casts that they add. Ops of a cycle, and those behind
+    one, are missing."""
     by_id = {op.id: op for op in ops}
     makers = {t: op.id for op in ops for t in op.outputs}
     before = {op.id: {makers[t] for t in op.inputs if t in makers} for op in ops}

@@ -125,12 +125,8 @@ def _skip(data: Buffer, tag: int, at: int, end: int, depth: int) -> int:
 
 
 def skeleton(data: Buffer, keep_bytes: int = KEEP_BYTES) -> bytes:
-    """A ModelProto without the payload of any tensor whose record is larger than `keep_bytes`.
-
-    Every other record stays, unknown ones included, in its order.
-
-    Raises `WireError`: as `records`.
-    """
+    """A ModelProto without the payload of any tensor whose record is larger than `keep_bytes`. Every other record
+    stays, unknown ones included, in its order. Raises `WireError`: as `records`."""
     return b"".join(_shrink(data, 0, len(data), "model", keep_bytes, 0))
 
 

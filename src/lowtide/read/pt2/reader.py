@@ -11,9 +11,8 @@ from pathlib import Path
 from lowtide.errors import ForeignDimensionError, InputError
 from lowtide.graph import Graph, ModelFile
 from lowtide.read.aten.build import build
-from lowtide.read.pt2.arguments import trace_of
+from lowtide.read.pt2.arguments import Sizes, symbol_of, trace_of
 from lowtide.read.pt2.schema import ExportedGraph, Program, open_archive, parse_program
-from lowtide.read.pt2.sizes import Sizes, symbol_of
 from lowtide.sizes import NO_DIMS, Dims, split_dims
 
 _WORD = re.compile(r"[A-Za-z_]\w*")

@@ -11,12 +11,9 @@ _VERSION = 1
 
 
 def control_dependencies(data: bytes | None, subgraphs: int, place: str) -> list[list[tuple[int, int]]]:
-    """Pairs of operators, for each of so many subgraphs, from the file's metadata; empty if there is none.
-
-    Format: `tensorflow/lite/experimental/remat/metadata_util.cc` (varints, signed ones in zigzag).
-
-    Raises `InputError`: the metadata is cut short, of an unknown version, or for another number of subgraphs.
-    """
+    """Pairs of operators, for each of so many subgraphs, from the file's metadata; empty if there is none. Format:
+    `tensorflow/lite/experimental/remat/metadata_util.cc` (varints, signed ones in zigzag). Raises `InputError`: the
+    metadata is cut short, of an unknown version, or for another number of subgraphs."""
     if data is None:
         return []
     at = 0

@@ -162,11 +162,8 @@ OPTIONS_2: Mapping[int, tuple[Field, ...]] = _parsed(_BUILTIN_2)  # those of the
 
 def options_of(operator: Table) -> dict[str, Any]:
     """What an operator's options say, by the schema's names, and ``custom_options``, the bytes of a custom operator.
-
-    Defaults are filled in; an operator whose file holds no options has none.
-
-    Raises `WireError`: a table or a vector leads out of the file.
-    """
+    Defaults are filled in; an operator whose file holds no options has none. Raises `WireError`: a table or a vector
+    leads out of the file."""
     values: dict[str, Any] = {}
     for kinds, kind, slot in ((OPTIONS, _TYPE, _OPTIONS), (OPTIONS_2, _TYPE_2, _OPTIONS_2)):
         fields = kinds.get(operator.number(kind, "B"), ())

@@ -3,7 +3,7 @@ name is escaped here."""
 
 from __future__ import annotations
 
-from lowtide.report.compared import who_left
+from lowtide.report.comparison import who_left
 from lowtide.report.conflict import conflict_text
 from lowtide.report.peak import peak_groups, top_at_peak, what_ifs
 from lowtide.report.svg import short, text

@@ -22,8 +22,7 @@ from types import MappingProxyType
 
 from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.geometry import filter_elements, is_pointwise
-from lowtide.rules.onnxruntime.einsum import einsum_chunks
-from lowtide.rules.onnxruntime.recurrent import recurrent_chunks
+from lowtide.rules.onnxruntime.einsum import einsum_chunks, recurrent_chunks
 from lowtide.sizes import round_up
 from lowtide.topological import topological
 

@@ -82,10 +82,8 @@ def _rows_scratch(data: list[Tensor], output: Tensor, simd: str) -> tuple[int, .
 
 
 def sums_are_kept(data: list[Tensor]) -> bool:
-    """Whether FULLY_CONNECTED keeps the sums of its rows, for its weights and bias are constants, instead of scratch.
-
-    So it is with KERNELS_OPTIMIZED_FOR_SPEED, TFLM's default.
-    """
+    """Whether FULLY_CONNECTED keeps the sums of its rows, for its weights and bias are constants, instead of
+    scratch. So it is with KERNELS_OPTIMIZED_FOR_SPEED, TFLM's default."""
     return all(t.kind is Kind.CONSTANT for t in data[1:3])
 
 

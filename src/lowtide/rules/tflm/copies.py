@@ -245,10 +245,8 @@ def nearest(at: int, size: int, output: int, op: Op) -> int:
 
 
 def first_interpolated(at: int, size: int, output: int, op: Op, *, integer: bool) -> int:
-    """Lowest row or column of the input that RESIZE_BILINEAR reads for `at`; `integer`: its kernel for int8.
-
-    The kernel for floats may be compiled with or without a fused multiplication and addition: the lower of the two.
-    """
+    """Lowest row or column of the input that RESIZE_BILINEAR reads for `at`; `integer`: its kernel for int8. The
+    kernel for floats may be compiled with or without a fused multiplication and addition: the lower of the two."""
     align, half = op.attributes.get("align_corners", 0), op.attributes.get("half_pixel_centers", 0)
     over, under = (size - 1, output - 1) if align and output > 1 else (size, output)
     if integer:

@@ -127,10 +127,8 @@ _CHARACTERS = ("int8", "uint8")
 
 
 def distances(graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
-    """Pairs of input tensor id and distance: the inputs that the only output may lie over or partly over.
-
-    Says nothing about lifetimes. A distance of the output's size or more would allow nothing, and is left out.
-    """
+    """Pairs of input tensor id and distance: the inputs that the only output may lie over or partly over. Says
+    nothing about lifetimes. A distance of the output's size or more would allow nothing, and is left out."""
     row = BY_TYPE.get(op.type)
     if row is None or len(op.outputs) != 1:
         return ()
@@ -171,11 +169,9 @@ def _operands(row: Kernel, data: list[Tensor]) -> int:
 
 
 def _concatenated(op: Op, data: list[Tensor], output: Tensor) -> tuple[tuple[int, int], ...]:
-    """Distances of the inputs of CONCATENATION, and of PACK where each input is copied in one.
-
-    They are made so long that all inputs together share no more of the output than one of them alone may: what the
-    scheduler counts as saved by one input holds for all of them.
-    """
+    """Distances of the inputs of CONCATENATION, and of PACK where each input is copied in one. They are made so long
+    that all inputs together share no more of the output than one of them alone may: what the scheduler counts as
+    saved by one input holds for all of them."""
     shape = output.shape or ()
     axis = op.attributes.get("axis", 0)
     axis += len(shape) if axis < 0 else 0
@@ -198,11 +194,9 @@ def _concatenated(op: Op, data: list[Tensor], output: Tensor) -> tuple[tuple[int
 
 
 def run_distance(runs: list[int], k: int, times: int, *, at_once: bool = True) -> int:
-    """Distance of input `k` of a kernel that copies a run of each input in turn, and so on, so many times.
-
-    The last copy of a run of `k` ends nearest above where it came from, and the two may not overlap if it is made
-    `at_once`, by memcpy; else its first element counts (one round only).
-    """
+    """Distance of input `k` of a kernel that copies a run of each input in turn, and so on, so many times. The last
+    copy of a run of `k` ends nearest above where it came from, and the two may not overlap if it is made `at_once`,
+    by memcpy; else its first element counts (one round only)."""
     assert at_once or times == 1
     return (times - 1) * (sum(runs) - runs[k]) + sum(runs[: k + at_once])
 
@@ -346,20 +340,16 @@ def window_of(op: Op, data: list[Tensor], output: Tensor) -> KernelWindow | None
 
 
 def flat_distance(elements: int, width_in: int, width_out: int) -> int:
-    """Distance of a kernel that reads element k and then writes element k.
-
-    Element k ends at (k + 1) width_out, and from (k + 1) width_in on is still to be read, but for the last one.
-    """
+    """Distance of a kernel that reads element k and then writes element k. Element k ends at (k + 1) width_out, and
+    from (k + 1) width_in on is still to be read, but for the last one."""
     return max(0, (elements - 1) * (width_out - width_in))
 
 
 def window_distance(w: KernelWindow, width_in: int, width_out: int, *, channelwise: bool, groups: int = 1) -> int:
-    """Distance of a kernel that, pixel by pixel and channel by channel, reads a window and writes an element.
-
-    Two kinds of write count at a pixel. A channel but the last: the window is read a second time for the next one. The
-    last channel: from then on the windows of later pixels are read. What those windows begin with at least is a minimum
-    over what comes later, since dilation over the edge can make a later window begin earlier.
-    """
+    """Distance of a kernel that, pixel by pixel and channel by channel, reads a window and writes an element. Two
+    kinds of write count at a pixel. A channel but the last: the window is read a second time for the next one. The
+    last channel: from then on the windows of later pixels are read. What those windows begin with at least is a
+    minimum over what comes later, since dilation over the edge can make a later window begin earlier."""
     depth, channels = w.input[3], w.output[3]
     return raster_distance(
         w.input[:3],
@@ -433,10 +423,8 @@ def _least_from(values: list[int], none: int) -> list[int]:
 def _within_pixel(
     channels: int, depth: int, width_in: int, width_out: int, channelwise: bool, groups: int
 ) -> int | None:
-    """Largest end of a channel's write less the first byte of the window's pixels that the next channel reads.
-
-    None with a single channel: then no window is read twice.
-    """
+    """Largest end of a channel's write less the first byte of the window's pixels that the next channel reads. None
+    with a single channel: then no window is read twice."""
     if channels < 2:
         return None
     each = channels // depth if channelwise else channels // groups

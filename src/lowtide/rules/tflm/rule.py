@@ -84,10 +84,8 @@ class TflmRule:
 
 
 def scratch(graph: Graph, op: Op, pointer: int = 8) -> tuple[int, ...]:
-    """Bytes of each scratch buffer that the op's reference kernel asks for, in the order of asking.
-
-    `pointer`: bytes of one.
-    """
+    """Bytes of each scratch buffer that the op's reference kernel asks for, in the order of asking. `pointer`: bytes
+    of one."""
     data = [graph.tensor_by_id[t] for t in op.inputs]
     if not data or not op.outputs:
         return ()

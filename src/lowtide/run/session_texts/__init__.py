@@ -26,41 +26,22 @@ GROWTH_BYTES = 2**20
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """What a session needs to keep a plan.
+    """What a session needs to keep a plan."""
 
-    Attributes
-    ----------
-    model
-        The model's path from the folder of the session's file.
-    peak_bytes, arena_bytes
-        Tensors and workspace at the peak, and the block that holds them.
-    prepacked
-        Whether kernels may keep copies of weights in a layout of their own.
-    mapped
-        Whether the weights are in a file of their own.
-    block
-        For which processors the file is (`lowtide.run.blocks`); 0: any.
-    chooses_layout
-        Whether onnxruntime optimises the file for its processor as it opens it, in an order of its own.
-    """
-
-    model: str
+    model: str  # the model's path from the folder of the session's file
+    # peak_bytes, arena_bytes: tensors and workspace at the peak, and the block that holds them.
     peak_bytes: int
     arena_bytes: int
-    prepacked: bool = True
-    mapped: bool = False
-    block: int = 0
+    prepacked: bool = True  # whether kernels may keep copies of weights in a layout of their own
+    mapped: bool = False  # whether the weights are in a file of their own
+    block: int = 0  # for which processors the file is (`lowtide.run.blocks`); 0: any
+    # Whether onnxruntime optimises the file for its processor as it opens it, in an order of its own.
     chooses_layout: bool = False
 
     @classmethod
     def of_plan(cls, plan: Plan, source: Path, opened: Path, file: Path) -> SessionSettings:
-        """Those of a plan.
-
-        Parameters
-        ----------
-        source, opened, file
-            The file that the plan is of, the planned one, and that of the session.
-        """
+        """Those of a plan. `source`, `opened`, `file`: the file that the plan is of, the planned one, and that of
+        the session."""
         origin, weights = plan.optimized_from, plan.weights or Weights()
         chooses = origin is not None and origin.layout_at_load
         return cls(

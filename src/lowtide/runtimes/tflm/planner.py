@@ -105,10 +105,8 @@ def requests(
     model: TfliteModel, graph: Graph, order: Sequence[int], rule: TflmRule
 ) -> dict[tuple[int, int], tuple[int, ...]]:
     """Bytes of the scratch buffers that each operator asks for, by subgraph and operator, in the order of asking.
-
     TFLM prepares the operators of subgraph 0 first, then those of each further one: bodies of IF and WHILE, and what
-    CALL_ONCE runs.
-    """
+    CALL_ONCE runs."""
     asked = {(0, i): rule.scratch(graph, graph.op_by_id[i]) for i in order}
     for k, subgraph in enumerate(model.subgraphs[1:], 1):
         if subgraph.ops:

@@ -11,16 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, permutations
 
 import msgspec
 
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph
-from lowtide.plan import Plan
+from lowtide.plan import Plan, RuntimeArenas, RuntimeParts
 from lowtide.sizes import format_size, round_up
-from lowtide.spill_plan import HOST, Residency
-from lowtide.verify.check.arenas import arenas_never_fit
+from lowtide.spill_plan import HOST, PlanMemory, Residency
 from lowtide.verify.check.memory import CheckedMemory
 from lowtide.verify.check.order import Simulation
 
@@ -37,12 +36,10 @@ class _Banks:
 
 
 def as_one_arena(graph: Graph, plan: Plan, memory: CheckedMemory, steps: Simulation) -> Plan:
-    """Check `memories` and `residency`, and give the plan with offsets in memories put end to end.
-
-    Raises `VerificationError`: ``memories``: two of one name, none, or less or more in them than is said;
-    ``residency``: a tensor without one, with two, in no memory, beyond its memory's end, for less than its life, or
-    unlike what shares its storage.
-    """
+    """Check `memories` and `residency`, and give the plan with offsets in memories put end to end. Raises
+    `VerificationError`: ``memories``: two of one name, none, or less or more in them than is said; ``residency``: a
+    tensor without one, with two, in no memory, beyond its memory's end, for less than its life, or unlike what
+    shares its storage."""
     banks = _end_to_end(plan)
     home: dict[int, tuple[str, int]] = {}
     offsets: dict[str, int] = {}
@@ -175,11 +172,9 @@ def allowed_statuses(graph: Graph, plan: Plan, memory: CheckedMemory) -> tuple[s
 
 
 def never_fits(graph: Graph, memory: CheckedMemory, capacities: Sequence[int], lower_bound: int) -> str | None:
-    """Why no order and no placement fits memories of these capacities, if that is certain; else None.
-
-    All of them together are smaller than the lower bound, or the storages that one op touches cannot be divided among
-    them, whichever of the inputs that it may overwrite it does.
-    """
+    """Why no order and no placement fits memories of these capacities, if that is certain; else None. All of them
+    together are smaller than the lower bound, or the storages that one op touches cannot be divided among them,
+    whichever of the inputs that it may overwrite it does."""
     if lower_bound > sum(capacities):
         return f"the lower bound is {format_size(lower_bound)}, above all memories together"
     for op in graph.ops:
@@ -211,3 +206,38 @@ def divisible(sizes: Sequence[int], room: list[int]) -> bool:
         return False
 
     return sum(sizes) <= sum(room) and put(0)
+
+
+def check_arenas(plan: Plan, memories: list[PlanMemory], arenas: RuntimeArenas, parts: RuntimeParts | None) -> str:
+    """Check `runtime_arenas`: each array is in a memory of the size that the parts give; the others are empty. Raises
+    `VerificationError`: ``runtime_arenas``: a memory that is not there or holds other bytes, or tensors with a
+    residency."""
+    if parts is None:
+        raise VerificationError("runtime_arenas", "the plan has no parts that lie in its memories")
+    if plan.residency or plan.workspace_memories:
+        raise VerificationError("runtime_arenas", "tensors lie in the head, and the plan has a residency for them")
+    held = {m.name: m.size_bytes or 0 for m in memories}
+    if len(held) != len(memories) or not {arenas.head_memory, arenas.tail_memory} <= set(held):
+        raise VerificationError("runtime_arenas", "head and tail lie in memories that the plan has not, or has twice")
+    expected = dict.fromkeys(held, 0)
+    head = round_up(parts.planned, parts.alignment)
+    if arenas.apart:
+        expected[arenas.head_memory] = max(head, parts.planning)
+        expected[arenas.tail_memory] = parts.persistent
+    else:
+        expected[arenas.head_memory] = max(head + parts.persistent, parts.planning)
+    for name, size in expected.items():
+        if held[name] != size:
+            raise VerificationError("runtime_arenas", f"{name} holds {held[name]} bytes, and the parts say {size}")
+    where = f"head in {arenas.head_memory}, tail in {arenas.tail_memory}"
+    return where if arenas.apart else f"head and tail in {arenas.head_memory}"
+
+
+def arenas_never_fit(plan: Plan) -> bool:
+    """Whether no memory holds what both need at least, and no two what each does: as far as the plan's parts say."""
+    arenas = plan.runtime_arenas
+    assert arenas is not None
+    room = [m.capacity_bytes for m in plan.memories or []]
+    least_head, least_tail = arenas.least_head_bytes, arenas.least_tail_bytes
+    together = max(room, default=0) >= plan.least_required_bytes
+    return not together and not any(a >= least_head and b >= least_tail for a, b in permutations(room, 2))

@@ -43,14 +43,10 @@ def least_in_sequences(graph: Graph, memory: CheckedMemory, saved: Mapping[int, 
 
 
 def least_permitted(graph: Graph, memory: CheckedMemory, plan: Plan, target: Target) -> int | None:
-    """Bytes, without the reserve, that are proved to be needed by every plan that may change the graph as this one may;
-    None: nothing is proved.
-
-    A bound over orders is one for plans that may change nothing. Where ops may be recomputed or tensors leave memory,
-    each op needs what it touches. Where ops may be cut, or are fused with those they read from, nothing is known here.
-
-    `graph`, `memory`: the user's own.
-    """
+    """Bytes, without the reserve, that are proved to be needed by every plan that may change the graph as this one
+    may; None: nothing is proved. A bound over orders is one for plans that may change nothing. Where ops may be
+    recomputed or tensors leave memory, each op needs what it touches. Where ops may be cut, or are fused with those
+    they read from, nothing is known here. `graph`, `memory`: the user's own."""
     words = set(plan.allow or ())
     kinds = {type(r) for r in plan.rewrites or ()}
     if not words and not kinds and not plan.loops:
@@ -109,14 +105,10 @@ def check_bound(graph: Graph, plan: Plan, memory: CheckedMemory) -> tuple[str, s
 def check_budget(
     plan: Plan, target: Target, least: int | None, statuses: tuple[str, ...] | None = None, *, alone: bool = False
 ) -> str:
-    """Check `required_bytes`, `status` and the budget.
-
-    A plan that fits is possible, and an interrupted search says over budget at most.
-
-    `least`: bytes, without the reserve, that no plan needs less than (`least_permitted`); None: nothing is known.
-    `statuses`: those that several memories leave open. `alone`: whether one op by itself, with its sizes rounded up,
-    does not fit. Raises `VerificationError`: ``required`` or ``status``.
-    """
+    """Check `required_bytes`, `status` and the budget. A plan that fits is possible, and an interrupted search says
+    over budget at most. `least`: bytes, without the reserve, that no plan needs less than (`least_permitted`); None:
+    nothing is known. `statuses`: those that several memories leave open. `alone`: whether one op by itself, with its
+    sizes rounded up, does not fit. Raises `VerificationError`: ``required`` or ``status``."""
     reserve = plan.reserve_bytes or 0
     base = plan.peak_bytes if plan.arena_bytes is None or target.allocates_one_by_one else plan.arena_bytes
     base = base if plan.runtime_arena_bytes is None else plan.runtime_arena_bytes

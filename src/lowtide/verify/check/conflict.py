@@ -15,10 +15,8 @@ from lowtide.verify.check.order import Simulation, descendants
 
 def alone_too_large(graph: Graph, plan: Plan, memory: CheckedMemory) -> bool:
     """Whether the op at the conflict's step needs more than there is by itself, in every order, or the outputs do.
-
-    Sizes are rounded up to the alignment, and so is the capacity: whatever has aligned offsets in the capacity has them
-    in the rounded one, with rounded sizes. The op's output is in place where some order allows it.
-    """
+    Sizes are rounded up to the alignment, and so is the capacity: whatever has aligned offsets in the capacity has
+    them in the rounded one, with rounded sizes. The op's output is in place where some order allows it."""
     conflict = plan.conflict
     if conflict is None or conflict.step is None or not 0 <= conflict.step < len(plan.order):
         return False
@@ -42,14 +40,10 @@ def _fail(why: str) -> VerificationError:
 
 
 def check_conflict(graph: Graph, plan: Plan, memory: CheckedMemory, steps: Simulation) -> str:
-    """Check `conflict`: in words, what was seen.
-
-    Sizes are rounded up to the alignment. Where an output may share some bytes of an input, the sum may be above what
-    is needed, never below. Without a step, the proof is the planner's, and is not repeated here.
-
-    Raises `VerificationError`: ``conflict``: a plan that fits has one, a member is not live at the step or shares its
-    bytes with another, or they fit.
-    """
+    """Check `conflict`: in words, what was seen. Sizes are rounded up to the alignment. Where an output may share
+    some bytes of an input, the sum may be above what is needed, never below. Without a step, the proof is the
+    planner's, and is not repeated here. Raises `VerificationError`: ``conflict``: a plan that fits has one, a member
+    is not live at the step or shares its bytes with another, or they fit."""
     conflict = plan.conflict
     if conflict is None:
         return ""

@@ -191,10 +191,8 @@ def _check_overlaps(layout: _Layout, on_input: Mapping[int, int]) -> None:
 def aligned_load(
     graph: Graph, memory: CheckedMemory, simulation: Simulation, order: Sequence[int], alignment: int
 ) -> int:
-    """Largest sum, over the steps, of live bytes with every storage rounded up to the alignment, but for parts of one.
-
-    Every arena whose end is rounded up too is at least this large.
-    """
+    """Largest sum, over the steps, of live bytes with every storage rounded up to the alignment, but for parts of
+    one. Every arena whose end is rounded up too is at least this large."""
 
     change = [0] * (len(order) + 2)
     for i, b in enumerate(memory.storages):

@@ -19,9 +19,8 @@ from lowtide.plan import Plan
 from lowtide.rewrites import Exactness, PlanLoop
 from lowtide.sizes import format_count
 from lowtide.target import Target
-from lowtide.verify.check.loop_behind import block_begins, check_behind
+from lowtide.verify.check.loop_behind import Sharing, block_begins, check_behind, check_sums_apart, kept_bytes
 from lowtide.verify.check.loop_play import Event, LoopPlay, fail, ids_of
-from lowtide.verify.check.loop_sharing import Sharing, check_sums_apart, kept_bytes
 
 LOOP = "RowLoop"
 _LONGER = {"int8": 4, "uint8": 4, "int16": 8, "uint16": 8, "float16": 4, "bfloat16": 4}

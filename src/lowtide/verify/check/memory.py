@@ -186,11 +186,9 @@ class _Storages:
             self._append(CheckedStorage(size, ids, users, at_start, at_end or keeps_input, root))
 
     def _parts(self, members: list[Tensor]) -> list[tuple[int, int, tuple[int, ...]]]:
-        """Bytes [low, high) that are live by themselves, with the tensors in them, the smallest first.
-
-        None at all if an alias is not live by itself, if there would be one part only, if one tensor would be the
-        smallest of two, or if an op may write over a tensor of several parts, or make one over what it reads.
-        """
+        """Bytes [low, high) that are live by themselves, with the tensors in them, the smallest first. None at all
+        if an alias is not live by itself, if there would be one part only, if one tensor would be the smallest of
+        two, or if an op may write over a tensor of several parts, or make one over what it reads."""
         if any(t.alias_of is not None and not t.piece for t in members):
             return []
         ranges = {t.id: range(self.place[t.id][1], self.place[t.id][1] + t.size) for t in members}
@@ -215,20 +213,16 @@ class _Storages:
 
     def overwritable(self, op: Op) -> tuple[int, ...]:
         """Inputs that the output may write over once their storage dies: it must be its storage's first content.
-
-        That is so in every order if the output fills its storage, and each other op that writes into the storage also
-        reads from it: following those reads back leads to `op`.
-        """
+        That is so in every order if the output fills its storage, and each other op that writes into the storage
+        also reads from it: following those reads back leads to `op`."""
         wanted = self.target.in_place_inputs(self.graph, op)
         if not wanted or not self._begins_its_storage(op):
             return ()
         return tuple(t for t in wanted if self._is_another(op, t) and self._is_free(t) and not self._is_read(op, t))
 
     def behind(self, op: Op) -> dict[int, int]:
-        """Inputs of which the output may share some bytes, with the distance that the target gives.
-
-        Each fills a storage of its own, which it shares with no other input that is not in the list.
-        """
+        """Inputs of which the output may share some bytes, with the distance that the target gives. Each fills a
+        storage of its own, which it shares with no other input that is not in the list."""
         wanted = dict(self.target.overlap_inputs(self.graph, op))
         if not wanted or not self._begins_its_storage(op):
             return {}
@@ -283,10 +277,8 @@ class _Storages:
 
 
 def inside_bytes(graph: Graph, op: Op, target: Target) -> int:
-    """Bytes that an op needs for its bodies: the largest footprint of any, walked by the definition.
-
-    An op of an ATen graph returns what its body made, so that its outputs are among those bytes already.
-    """
+    """Bytes that an op needs for its bodies: the largest footprint of any, walked by the definition. An op of an
+    ATen graph returns what its body made, so that its outputs are among those bytes already."""
     if not op.bodies:
         return 0
     rules = target.inside

@@ -45,13 +45,9 @@ def counted_memory(graph: Graph, plan: Plan, target: Target) -> CheckedMemory:
 
 
 def check_spilling(graph: Graph, plan: Plan, memory: CheckedMemory) -> tuple[list[HeldRule], int]:
-    """Check residency, moves and traffic. Returns the checks that held, and the most bytes in the fast memory at once.
-
-    `memory` is `counted_memory` of the plan.
-
-    Raises `VerificationError`: ``memories``, ``residency``, ``overlap``, ``workspace``, ``in_place``, ``moves``,
-    ``traffic``.
-    """
+    """Check residency, moves and traffic. Returns the checks that held, and the most bytes in the fast memory at
+    once. `memory` is `counted_memory` of the plan. Raises `VerificationError`: ``memories``, ``residency``,
+    ``overlap``, ``workspace``, ``in_place``, ``moves``, ``traffic``."""
     sizes = {m.name: m.capacity_bytes for m in plan.memories or []}
     if not sizes or len(sizes) != len(plan.memories or []) or HOST in sizes or min(sizes.values()) <= 0:
         raise VerificationError("memories", f"memories need bytes and names of their own, none of them {HOST!r}")

@@ -34,12 +34,10 @@ class _Span:
 
 
 def check_offline_plan(graph: Graph, target: Target, listed: Sequence[int], tensors: int) -> Report:
-    """Check the offsets of a file, in its own order.
-
-    `graph`: subgraph 0 of the file. `target`: TFLM's rules. `listed`: offsets or -1, for the tensors of all subgraphs,
-    one after another, as the file has them. `tensors`: number of tensors of all subgraphs. Raises `VerificationError`:
-    ``offline_plan``: for another number of tensors, or an offset below -1; ``alignment``; ``overlap``.
-    """
+    """Check the offsets of a file, in its own order. `graph`: subgraph 0 of the file. `target`: TFLM's rules.
+    `listed`: offsets or -1, for the tensors of all subgraphs, one after another, as the file has them. `tensors`:
+    number of tensors of all subgraphs. Raises `VerificationError`: ``offline_plan``: for another number of tensors,
+    or an offset below -1; ``alignment``; ``overlap``."""
     if len(listed) != tensors:
         raise VerificationError(
             "offline_plan", f"the plan is for {len(listed)} tensors, and the file has {tensors}: TFLM refuses it"

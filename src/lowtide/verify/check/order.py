@@ -166,12 +166,9 @@ def check_order(graph: Graph, order: Sequence[int]) -> str:
 
 
 def claimed_pairs(graph: Graph, plan: Plan, memory: CheckedMemory) -> dict[int, int]:
-    """``in_place``: each pair is one that the target allows, and an op has one at most. Op id to input id.
-
-    Pairs that may overlap in part are judged with the offsets (`check_layout`), and are not in the result.
-
-    Raises `VerificationError`: ``in_place``: the first pair that the target does not allow, or the second one of an op.
-    """
+    """``in_place``: each pair is one that the target allows, and an op has one at most. Op id to input id. Pairs
+    that may overlap in part are judged with the offsets (`check_layout`), and are not in the result. Raises
+    `VerificationError`: ``in_place``: the first pair that the target does not allow, or the second one of an op."""
     claimed: dict[int, int] = {}
     if len(set(plan.in_place)) < len(plan.in_place):
         raise VerificationError("in_place", "a tensor is said twice to lie over the same input")

@@ -31,9 +31,9 @@ from lowtide.verify.check.part_rows import (
     needed,
     rows_quantised,
     tile_value,
+    windows_differ,
     written,
 )
-from lowtide.verify.check.windows import windows_differ
 
 
 def parted(graph: Graph, plan: Plan) -> Graph:

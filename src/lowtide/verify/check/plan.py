@@ -14,13 +14,11 @@ from lowtide.rewrites import ConcatElimination, CutRegion, Exactness, PlanCost, 
 from lowtide.sizes import format_count, format_size
 from lowtide.target import Target
 from lowtide.verify.check.aliases import aliased, check_aliases, has_aliases
-from lowtide.verify.check.arenas import check_arenas
-from lowtide.verify.check.banks import allowed_statuses, as_one_arena, check_capacities
+from lowtide.verify.check.banks import allowed_statuses, as_one_arena, check_arenas, check_capacities
 from lowtide.verify.check.bound import check_bound, check_budget, largest_single_op, least_permitted
 from lowtide.verify.check.conflict import alone_too_large, check_conflict
-from lowtide.verify.check.figures import check_counts, check_figures
+from lowtide.verify.check.figures import check_counts, check_figures, check_halos, check_read
 from lowtide.verify.check.fission import verify_fission
-from lowtide.verify.check.halos import check_halos
 from lowtide.verify.check.layout import aligned_load, check_fixed, check_layout
 from lowtide.verify.check.loops import check_loops
 from lowtide.verify.check.memory import CheckedMemory, work_out
@@ -31,12 +29,10 @@ from lowtide.verify.check.profile import check_profile
 from lowtide.verify.check.recompute import check_recomputation
 from lowtide.verify.check.regions import check_regions
 from lowtide.verify.check.replay import replay
-from lowtide.verify.check.rewrites import before_cuts, check_allowed, check_clones_exactness, with_ops
-from lowtide.verify.check.rounds import rounds_of
+from lowtide.verify.check.rewrites import before_cuts, check_allowed, check_clones_exactness, rounds_of, with_ops
 from lowtide.verify.check.runtime_arena import check_runtime_arena
 from lowtide.verify.check.streams import in_the_fast_memory
 from lowtide.verify.check.sums import check_recomputed_operations
-from lowtide.verify.check.unread import check_read
 from lowtide.verify.check.writes import check_writes
 from lowtide.verify.prove.traffic import check_proof
 from lowtide.verify.report import HeldRule, Report
@@ -119,13 +115,10 @@ def _check_target(graph: Graph, plan: Plan, target: Target) -> None:
 
 
 def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool = True) -> Report:
-    """Check everything that a plan says.
-
-    `graph`: the model that the plan is for. `target`: the target that the plan was made under. `replay_bytes`: whether
-    to replay the arena after the checks of the offsets; it finds nothing that they do not. Returns: each check that
-    held, in order. Raises `InputError`: the plan is for another model. Raises `VerificationError`: the first check that
-    failed; `failure` is a key of `FAILURES`.
-    """
+    """Check everything that a plan says. `graph`: the model that the plan is for. `target`: the target that the plan
+    was made under. `replay_bytes`: whether to replay the arena after the checks of the offsets; it finds nothing
+    that they do not. Returns: each check that held, in order. Raises `InputError`: the plan is for another model.
+    Raises `VerificationError`: the first check that failed; `failure` is a key of `FAILURES`."""
     _check_target(graph, plan, target)
     check_counts(plan)
     try:

@@ -119,13 +119,10 @@ def check_recomputation(
     changed: Graph,
     changed_memory: CheckedMemory,
 ) -> str:
-    """Check what the plan says of recomputed ops, and of transfers.
-
-    `graph`, `memory`: the user's own. `changed`, `changed_memory`: the plan's, with clones and transfers. `footprint`:
-    of the plan's order on its rewritten graph, step by step. Raises `VerificationError`: ``recompute``: the sequence
-    needs more without writing in place than there is room to save, costs are not what the ops add up to, or the bound
-    is more than is proved.
-    """
+    """Check what the plan says of recomputed ops, and of transfers. `graph`, `memory`: the user's own. `changed`,
+    `changed_memory`: the plan's, with clones and transfers. `footprint`: of the plan's order on its rewritten graph,
+    step by step. Raises `VerificationError`: ``recompute``: the sequence needs more without writing in place than
+    there is room to save, costs are not what the ops add up to, or the bound is more than is proved."""
     claim, order, moved = plan.recomputation, _runs(plan), _moved(memory, plan)
     assert claim is not None, plan.graph
     _check_sequence(graph, memory, plan, footprint, changed_memory)

@@ -1,21 +1,26 @@
-"""The graph that a plan with rewrites speaks of, rebuilt from the user's graph and checked on the way."""
+"""The graph that a plan with rewrites speaks of, rebuilt from the user's graph and checked on the way.
+
+Rounds of cuts: each is of the graph that the one before gave, and is checked as if that were the user's own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+
+from msgspec import structs
 
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.table import names_only
 from lowtide.plan import Plan
-from lowtide.rewrites import Recompute, Replaced, Sections, Sums, Swap, TensorAlias
+from lowtide.rewrites import ConcatElimination, CutRegion, Recompute, Replaced, Sections, Split, Sums, Swap, TensorAlias
 from lowtide.target import Target
 from lowtide.verify.check.aliases import aliased, has_aliases
 from lowtide.verify.check.loops import looped
+from lowtide.verify.check.part_rows import fail
 from lowtide.verify.check.parts import has_cuts, parted
 from lowtide.verify.check.replaced_ops import origins
-from lowtide.verify.check.rounds import rounds_of
 from lowtide.verify.check.sums import with_sums
 from lowtide.verify.check.swaps import reading, swaps_of, with_loads, with_stores
 
@@ -45,12 +50,10 @@ def check_allowed(plan: Plan) -> None:
 
 
 def with_ops(graph: Graph, plan: Plan) -> Graph:
-    """The graph with the plan's ops, each tensor where it was.
-
-    Raises `VerificationError`: ``rewrites``: a clone of nothing, of another op than `ops` says, with outputs of other
-    sizes, for an op that does not read what it replaces, or of an op that may give something else the second time.
-    ``parts``: as `lowtide.verify.check.parts.parted`. ``loops``: as `lowtide.verify.check.loops.looped`.
-    """
+    """The graph with the plan's ops, each tensor where it was. Raises `VerificationError`: ``rewrites``: a clone of
+    nothing, of another op than `ops` says, with outputs of other sizes, for an op that does not read what it
+    replaces, or of an op that may give something else the second time. ``parts``: as
+    `lowtide.verify.check.parts.parted`. ``loops``: as `lowtide.verify.check.loops.looped`."""
     if plan.loops:
         return looped(graph, plan)
     clones = [r for r in plan.rewrites or () if isinstance(r, Recompute)]
@@ -201,3 +204,46 @@ def why_not_recomputed(graph: Graph, op: Op) -> str | None:
         if written and not came_first:
             return f"{other.label} writes over what {op.label} reads"
     return None
+
+
+Before = Callable[[Graph, Plan], Graph]  # the graph that a plan cuts, of the one that it speaks of
+
+_TILES = CutRegion | ConcatElimination | Split
+_BEFORE_TILES = Sections | Sums | Recompute
+"""Changes of a graph before it is tiled: only the first round may have them."""
+
+
+def rounds_of(graph: Graph, plan: Plan, before_cuts: Before) -> list[tuple[Graph, Plan]]:
+    """The plan's cuts, round by round: the graph that each cuts, and what is said of it. Raises `VerificationError`:
+    ``parts``: as `lowtide.verify.check.parts.parted`, or a round that cuts nothing, or does more than cut."""
+    result = []
+    for k, listed in enumerate(plan.rounds or ()):
+        one = structs.replace(
+            plan, ops=listed.ops, tensors=listed.tensors, order=listed.order, rewrites=listed.rewrites, rounds=None
+        )  # fmt: skip
+        known = _TILES | _BEFORE_TILES if k == 0 else _TILES
+        if not has_cuts(one) or not all(isinstance(r, known) for r in listed.rewrites):
+            raise fail(f"round {k + 1} does something else than cut")
+        cut = before_cuts(graph, one)
+        for t in listed.tensors:
+            own = cut.tensor_by_id.get(t.id)
+            if own is not None and (t.name, t.size, t.kind) != (own.name, own.size, own.kind.value):
+                raise fail(f"round {k + 1} has another tensor {t.id} than the graph that it cuts")
+        result.append((cut, one))
+        graph = parted(cut, one)
+    last = structs.replace(plan, rounds=None)
+    if result and any(isinstance(r, _BEFORE_TILES) for r in plan.rewrites or ()):
+        raise fail("what is cut again is changed before, which only the first round may be")
+    result.append((before_cuts(graph, last), last))
+    for cut, one in result:
+        _check_split(cut, one)
+    return result
+
+
+def _check_split(graph: Graph, plan: Plan) -> None:
+    """``parts``: the tensors which a plan says are not materialised are cut, and no op makes them."""
+    rewrites, listed = plan.rewrites or (), {t.id for t in plan.tensors}
+    cut = {c.op for r in rewrites if isinstance(r, CutRegion | ConcatElimination) for c in r.ops}
+    for t in (t for r in rewrites if isinstance(r, Split) for t in r.tensors):
+        if graph.producer.get(t) not in cut or t in listed:
+            raise fail(f"tensor {t} is said to stay in pieces, and does not")

@@ -145,12 +145,10 @@ class _Copies:
 
 
 def check_writes(graph: Graph, changed: Graph, plan: Plan) -> str | None:
-    """``writes``: no op reads bytes that were written over too early or too late. None where nothing is written over.
-
-    `graph`: the user's, whose own order says who reads what. `changed`: with the plan's new ops, of which the plan's
-    order speaks. Raises `VerificationError`: ``writes``: the first op that reads what another op wrote than in own
-    order, or what is left at the end.
-    """
+    """``writes``: no op reads bytes that were written over too early or too late. None where nothing is written
+    over. `graph`: the user's, whose own order says who reads what. `changed`: with the plan's new ops, of which the
+    plan's order speaks. Raises `VerificationError`: ``writes``: the first op that reads what another op wrote than
+    in own order, or what is left at the end."""
     own = _Shared(graph)
     if not own.roots:
         return None

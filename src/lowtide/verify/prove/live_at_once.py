@@ -22,11 +22,8 @@ from lowtide.verify.check.moves import counted_memory
 
 def peak_to_refute(graph: Graph, plan: Plan, target: Target) -> tuple[CheckedMemory, int]:
     """The memory to refute it in, and the peak below which no order is, as the plan's bound needs it (theorem 7).
-
     Constants count there while ops read them only, which is no more than they do, and sizes as ops are counted.
-
-    Raises `VerificationError`: ``traffic``: the peak that the proof names is not enough, or sizes are rounded up.
-    """
+    Raises `VerificationError`: ``traffic``: the peak that the proof names is not enough, or sizes are rounded up."""
     proof, bound, unit = plan.traffic_proof, plan.traffic_lower_bound_bytes or 0, target.alignment
     parts = [] if proof is None else proof.parts
     peak, cut = (parts[0].peak, parts[0].cut) if len(parts) == 1 else (None, None)

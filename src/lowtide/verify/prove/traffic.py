@@ -328,11 +328,8 @@ class _PartBuilder:
         self, ops: int, items: Mapping[int, PricedStorage], *, gate: int = 0, earlier: int = 0, start: bool = False,
         end: bool = False,
     ) -> SearchedPart:  # fmt: skip
-        """Ops and what they touch, those of `items` at a price.
-
-        With `start` op 0 runs first, in no room, and begins what an op of `earlier` touches; after it, until an op of
-        `gate` runs, there is room for everything.
-        """
+        """Ops and what they touch, those of `items` at a price. With `start` op 0 runs first, in no room, and begins
+        what an op of `earlier` touches; after it, until an op of `gate` runs, there is room for everything."""
         graph, memory = self.graph, self.memory
         inside = list(bits(ops))
         number = {k: j + start for j, k in enumerate(inside)}

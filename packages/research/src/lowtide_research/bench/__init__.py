@@ -1,6 +1,6 @@
 """The benchmarks that `lowtide research bench` runs: the papers' tables again, ours beside the published figures.
 
->>> from lowtide_research.bench.registry import suites
+>>> from lowtide_research.bench.command import suites
 >>> list(suites())
 ['schedule', 'space', 'onnxruntime', 'tflite', 'executorch', 'allocate', 'spill']
 """

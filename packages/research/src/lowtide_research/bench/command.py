@@ -6,14 +6,15 @@ import argparse
 import time
 from collections.abc import Sequence
 from dataclasses import Field, fields
+from pathlib import Path
 from typing import Any, cast, get_origin, get_type_hints
 
 from lowtide.cli.terminal import ProgressLine, say, show, show_json
 from lowtide.cli.values import name_list, printing, seed
+from lowtide.errors import InputError
+from lowtide.outputs import Outputs
 from lowtide_research.bench.options import Flag
-from lowtide_research.bench.output import make_directory, write
-from lowtide_research.bench.registry import suites
-from lowtide_research.bench.suite import Suite, Watch, run
+from lowtide_research.bench.suite import Results, Suite, Watch, run
 
 COUNT_SECONDS = 5.0  # how often it is said how many of many are done
 LIMITS = ("time", "search_memory", "seed")  # options that stand behind those of the files
@@ -104,3 +105,35 @@ def _watch(suite: Suite[Any], line: ProgressLine) -> Watch:
             line.message(words)
 
     return Watch(lambda name, progress: line(progress, f"{name}: "), count, row)
+
+
+def suites() -> dict[str, type[Suite[Any]]]:
+    """Suites by name, in the order in which they are shown."""
+    from lowtide_research.bench.allocation import AllocateSuite
+    from lowtide_research.bench.sampling import SpaceSuite
+    from lowtide_research.bench.schedule import ScheduleSuite
+    from lowtide_research.bench.spilling import SpillSuite
+    from lowtide_research.bench.tflm import TfliteSuite
+
+    every: tuple[type[Suite[Any]], ...] = (ScheduleSuite, SpaceSuite, TfliteSuite, AllocateSuite, SpillSuite)
+    return {suite.name: suite for suite in every}
+
+
+def write(results: Results[Any], directory: str | Path, label: str = "") -> list[Path]:
+    """Write a suite's files, ``SUITE[-LABEL].json`` and what it has beside it, together or not at all. Raises
+    `InputError`: that is not possible."""
+    make_directory(directory)
+    contents = results.suite.files(results, results.suite.stem(results, label))
+    paths = [Path(directory) / name for name in contents]
+    with Outputs() as outputs:
+        for path, content in zip(paths, contents.values(), strict=True):
+            outputs.write(path, content.encode())
+    return paths
+
+
+def make_directory(directory: str | Path) -> None:
+    """Make the directory that results go to; `InputError` if that is not possible, before anything is measured."""
+    try:
+        Path(directory).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make this directory: {error.strerror}; name another one", str(directory)) from None

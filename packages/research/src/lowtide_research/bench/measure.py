@@ -16,7 +16,7 @@ from lowtide.stop import Limits
 from lowtide.target import resolve
 from lowtide.verify.check.memory import work_out
 from lowtide.verify.check.order import check_order, simulate
-from lowtide_research.bench.timing import one_line, quickest
+from lowtide_research.bench.machine import one_line, quickest
 from lowtide_research.zoo.published import Figure
 from lowtide_research.zoo.published.cases import Case
 

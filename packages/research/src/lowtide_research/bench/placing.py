@@ -11,7 +11,7 @@ from lowtide.allocate.arena import ENGINES, THOROUGH, Engine, allocate_best
 from lowtide.allocate.buffers import Problem, load_bound
 from lowtide.allocate.greedy import RULES, GreedyRule, Packing
 from lowtide.stop import Limits
-from lowtide_research.bench.timing import one_line, quickest
+from lowtide_research.bench.machine import one_line, quickest
 
 OURS = "lowtide"  # all engines in turn, as `lowtide research plan` and `lowtide research allocate` ask them
 OURS_TO_CAPACITY = "lowtide to capacity"
@@ -21,7 +21,7 @@ OURS_TO_CAPACITY = "lowtide to capacity"
 class Row:
     """An allocator on an instance; a row of the results. Sizes are bytes."""
 
-    part: str  # key of `lowtide_research.bench.arena_tables.PARTS`
+    part: str  # key of `lowtide_research.bench.allocation.PARTS`
     instance: str  # file or network
     buffers: int
     allocator: str  # a greedy rule, an engine, or `OURS`

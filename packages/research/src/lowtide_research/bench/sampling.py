@@ -19,7 +19,7 @@ from lowtide import _core
 from lowtide.analyse.storage import MemoryModel, memory_model
 from lowtide.errors import InputError
 from lowtide.graph import Graph
-from lowtide.schedule.core_model import core_model
+from lowtide.schedule.method import core_model
 from lowtide.schedule.registry import make
 from lowtide.sizes import parse_size
 from lowtide.stop import Limits

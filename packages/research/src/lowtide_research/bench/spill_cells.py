@@ -17,18 +17,16 @@ from lowtide.graph import Graph
 from lowtide.plan import Plan
 from lowtide.schedule.exact import Exact
 from lowtide.spill.answer import SpillAnswer, SpillMethod
-from lowtide.spill.orders import model_while_used
-from lowtide.spill.problem import Memory, SpillProblem, spill_problem
+from lowtide.spill.problem import Memory, SpillProblem, model_while_used, spill_problem
 from lowtide.spill.search import Spill
 from lowtide.stop import Limits
 from lowtide.target import resolve
-from lowtide.transform.narrow import eight_bits
-from lowtide.transform.unshare import one_parameter_each
+from lowtide.transform.merge import eight_bits, one_parameter_each
 from lowtide.verify.check.plan import verify_plan
 from lowtide.verify.prove.search import prove
+from lowtide_research.bench.machine import one_line, quickest
 from lowtide_research.bench.networks import build
 from lowtide_research.bench.suite import Watch
-from lowtide_research.bench.timing import one_line, quickest
 from lowtide_research.spill.baselines import Belady, GreedySpill
 from lowtide_research.spill.cosma.method import Cosma, CosmaDnc, CosmaFs
 from lowtide_research.zoo.published import Figure, printed

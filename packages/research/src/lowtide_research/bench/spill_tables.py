@@ -135,9 +135,7 @@ def _seconds(cell: SpillCell) -> str:
 
 def reduction(cells: Sequence[SpillCell], scheme: str, *, same: bool = False) -> tuple[int, int, int, float | None]:
     """Rows, bytes of lowtide's spill and of a scheme over them, and 1 - ours / theirs; None if theirs is nothing.
-
-    Rows where M_R is M_P are left out unless `same`.
-    """
+    Rows where M_R is M_P are left out unless `same`."""
     pairs = [
         (row[OURS].traffic_bytes, row[scheme].traffic_bytes)
         for first, row in _rows(cells)

@@ -42,34 +42,19 @@ class Watch:
 
 
 class Suite(Protocol[R]):
-    """A benchmark, with what was asked of it; a frozen dataclass of options.
+    """A benchmark, with what was asked of it; a frozen dataclass of options."""
 
-    Attributes
-    ----------
-    name
-        Of the command, and of its files.
-    words, description, examples
-        What ``--help`` says: in the list of suites, and above and below its own options.
-    labelled
-        Whether its files may be given a label.
-    """
-
-    name: ClassVar[str]
+    name: ClassVar[str]  # of the command, and of its files
+    # words, description, examples: what ``--help`` says: in the list of suites, and above and below its own options.
     words: ClassVar[str]
     description: ClassVar[str]
     examples: ClassVar[tuple[str, ...]]
-    labelled: ClassVar[bool] = True
+    labelled: ClassVar[bool] = True  # whether its files may be given a label
 
     def rows(self, watch: Watch) -> Iterator[R]:
-        """Check what is asked, then measure row by row.
-
-        Raises
-        ------
-        InputError
-            A name that there is not, or another value that is wrong; before anything is measured as far as possible.
-        MissingExtraError
-            A package that it needs is not installed.
-        """
+        """Check what is asked, then measure row by row. Raises `InputError`: a name that there is not, or another
+        value that is wrong; before anything is measured as far as possible. Raises `MissingExtraError`: a package
+        that it needs is not installed."""
         ...
 
     def line(self, row: R) -> str:

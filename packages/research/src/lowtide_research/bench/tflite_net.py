@@ -6,6 +6,7 @@ Importing this needs ai-edge-litert and flatbuffers (extra `tflite`).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import flatbuffers
@@ -253,14 +254,32 @@ def mobilenet_v2(width: float = 0.35, size: int = 224, classes: int = 1000) -> N
     x = net.conv(given, channels_of(width, 32), (3, 3), (2, 2))
     for expansion, channels, count, stride in BLOCKS:
         for k in range(count):
-            step = stride if k == 0 else 1
-            depth = net.shape(x)[3]
-            y = net.conv(x, depth * expansion, (1, 1)) if expansion > 1 else x
-            y = net.conv(
-                net.conv(y, 1, (3, 3), (step, step), SAME, depthwise=True), channels_of(width, channels), (1, 1)
-            )
-            x = net.add(x, y) if step == 1 and net.shape(y)[3] == depth else y
-    x = net.conv(x, 1280, (1, 1))
+            x = _inverted(net, x, channels_of(width, channels), expansion, stride if k == 0 else 1, 3)
+    return _classified(net, given, net.conv(x, 1280, (1, 1)), classes)
+
+
+def mcunet(blocks: Sequence[tuple[int, int, int, int]], size: int, classes: int) -> Net:
+    """A network as MCUNet's (Lin et al., NeurIPS 2020 and 2021) in int8 with random weights: additions and a classifier
+    around `blocks` of channels, expansion, stride and side of the depthwise kernel."""
+    net = Net(seed=0)
+    given = net.tensor((1, size, size, 3))
+    x = net.conv(net.conv(given, 16, (3, 3), (2, 2)), 1, (3, 3), depthwise=True)
+    x = net.conv(x, 8, (1, 1))
+    for channels, expansion, stride, side in blocks:
+        x = _inverted(net, x, channels, expansion, stride, side)
+    return _classified(net, given, x, classes)
+
+
+def _inverted(net: Net, x: int, channels: int, expansion: int, stride: int, side: int) -> int:
+    """An inverted residual."""
+    depth = net.shape(x)[3]
+    y = net.conv(x, depth * expansion, (1, 1)) if expansion > 1 else x
+    y = net.conv(net.conv(y, 1, (side, side), (stride, stride), SAME, depthwise=True), channels, (1, 1))
+    return net.add(x, y) if stride == 1 and net.shape(y)[3] == depth else y
+
+
+def _classified(net: Net, given: int, x: int, classes: int) -> Net:
+    """The network with a mean over the image and classes of that."""
     x = net.pool(x, "AVERAGE_POOL_2D", (net.shape(x)[1], net.shape(x)[2]), (1, 1), VALID)
     x = net.conv(x, classes, (1, 1))
     o = s.SoftmaxOptionsT()

@@ -9,7 +9,7 @@ from typing import ClassVar
 from lowtide.errors import InputError, MissingExtraError
 from lowtide_research.bench.options import flag, random_seed
 from lowtide_research.bench.suite import Results, Suite, Watch
-from lowtide_research.bench.tflite_rows import OverlapRow, overlap_table
+from lowtide_research.bench.tflite_overlap import OverlapRow, overlap_table
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,7 @@ from typing import ClassVar, Literal
 
 from lowtide import _core
 from lowtide.analyse.storage import MemoryModel
-from lowtide.schedule.core_model import core_model
-from lowtide.schedule.method import Schedule
+from lowtide.schedule.method import Schedule, core_model
 from lowtide.schedule.order import Rpo
 from lowtide.stop import Limits, Progress
 
@@ -84,11 +83,9 @@ class Hmcos:
         return None
 
     def schedule(self, model: MemoryModel, limits: Limits) -> Schedule:
-        """Schedule until no group is dissolved, or the limits are reached.
-
-        The counters hold the sizes of the hierarchy and, per iteration, what the paper's Figure 5 shows (peak,
-        seconds, sequences freed from their groups) with states, vertices expanded and uses of each optimisation.
-        """
+        """Schedule until no group is dissolved, or the limits are reached. The counters hold the sizes of the
+        hierarchy and, per iteration, what the paper's Figure 5 shows (peak, seconds, sequences freed from their
+        groups) with states, vertices expanded and uses of each optimisation."""
         result = self.hierarchical(model, limits)
         iterations = result.iterations
         counters = {
@@ -106,11 +103,8 @@ class Hmcos:
         return Schedule(order=tuple(result.order), stopped=result.stopped, counters=counters)
 
     def hierarchical(self, model: MemoryModel, limits: Limits) -> _core.HmcosResult:
-        """The core's whole answer.
-
-        Beside the order it has ``sequences``, each a list of positions of ops, and ``groups``, each a list of
-        numbers of sequences.
-        """
+        """The core's whole answer. Beside the order it has ``sequences``, each a list of positions of ops, and
+        ``groups``, each a list of numbers of sequences."""
 
         def report(best: int, seconds: float) -> bool:
             try:

@@ -58,14 +58,10 @@ class Incremental:
     _open: dict[int, float] = field(default_factory=dict[int, float])  # seconds of ops whose segment was left open
 
     def search(self, model: MemoryModel, order: Sequence[int], limits: Limits) -> Incremented:
-        """The order of least peak, the highest segments first.
-
-        Where the search of a segment was left open and the segment has changed since, it is left open again soon: the
-        order to begin with has what was found of it.
-
+        """The order of least peak, the highest segments first. Where the search of a segment was left open and the
+        segment has changed since, it is left open again soon: the order to begin with has what was found of it.
         `order`: to begin with, positions in the graph's own order: the best one before the graph changed. Raises
-        `KeyboardInterrupt`: Ctrl-C came; what was solved until then is kept.
-        """
+        `KeyboardInterrupt`: Ctrl-C came; what was solved until then is kept."""
         waists = Waists(model, order)
         segments = list(waists.segments())
         peaks = [s.around + s.model.peak(s.order) for s in segments]

@@ -48,8 +48,7 @@ from lowtide.analyse.liveness import largest_single_op
 from lowtide.analyse.storage import MemoryModel
 from lowtide.certificates import Certificate, NoCertificate, SearchCertificate
 from lowtide.errors import InputError
-from lowtide.schedule.core_model import core_model
-from lowtide.schedule.method import Schedule
+from lowtide.schedule.method import Schedule, core_model
 from lowtide.schedule.order import Kahn
 from lowtide.stop import Limits, Progress
 from lowtide_research.schedule.serenity_parts import at_hourglasses, at_ops, cell_outputs, joined
@@ -228,8 +227,6 @@ def rows() -> dict[str, Serenity]:
 
 
 def hmcos_comparison() -> Serenity:
-    """The options that give SERENITY's column of HMCOS's Table 1: cells one after the other, no soft budget.
-
-    HMCOS switched the soft budget off because T had to be set by hand (section 4.2); the peaks are the same with it.
-    """
+    """The options that give SERENITY's column of HMCOS's Table 1: cells one after the other, no soft budget. HMCOS
+    switched the soft budget off because T had to be set by hand (section 4.2); the peaks are the same with it."""
     return Serenity(soft_budget=False, cells="cell", sequences=True)

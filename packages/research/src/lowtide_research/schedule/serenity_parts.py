@@ -23,11 +23,9 @@ Segments = list[list[int]]
 
 
 def hourglass_ops(graph: Graph) -> list[int]:
-    """Positions of the ops that are comparable to every other op, ascending. Takes time linear in the graph.
-
-    The own order is topological. So op v is one exactly if every earlier op has a successor at or before v, and
-    every later op a predecessor at or behind it: follow those, and v is reached.
-    """
+    """Positions of the ops that are comparable to every other op, ascending. Takes time linear in the graph. The own
+    order is topological. So op v is one exactly if every earlier op has a successor at or before v, and every later
+    op a predecessor at or behind it: follow those, and v is reached."""
     n = len(graph.ops)
     first_successor = [n] * n
     last_predecessor = [-1] * n
@@ -78,9 +76,7 @@ def at_hourglasses(graph: Graph) -> Segments:
 
 def at_ops(graph: Graph, ends: list[int]) -> Segments:
     """Cut behind ops that need be no hourglasses: a segment is what an op of `ends` needs and no earlier one did.
-
-    The positions in `ends` ascend. What none of them needs is the last segment.
-    """
+    The positions in `ends` ascend. What none of them needs is the last segment."""
     taken = bytearray(len(graph.ops))
     segments: Segments = []
     for end in ends:
@@ -155,10 +151,8 @@ class _Sequence:
 
     @classmethod
     def begin(cls, model: MemoryModel, users: list[frozenset[int]], v: int) -> _Sequence:
-        """Of what dies at v, only that is sure whose other users must have run; a saving may use it up.
-
-        What dies there by chance and is overwritten saves at most its own bytes: no room is lost by it.
-        """
+        """Of what dies at v, only that is sure whose other users must have run; a saving may use it up. What dies
+        there by chance and is overwritten saves at most its own bytes: no room is lost by it."""
         ran = {v, *model.graph.predecessors[v]}
         sure = {s for s in model.touched[v] if users[s] <= ran and not model.storages[s].at_end}
         saving = max((o.saving for o in model.overwrites[v] if o.storage in sure), default=0)

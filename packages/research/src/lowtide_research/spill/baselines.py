@@ -7,8 +7,7 @@ from typing import ClassVar, Literal
 
 from lowtide.spill.answer import SpillAnswer
 from lowtide.spill.online import Leaving, cheapest, furthest, simulate_arena, why_not_apart
-from lowtide.spill.orders import order_by
-from lowtide.spill.problem import SpillProblem
+from lowtide.spill.problem import SpillProblem, order_by
 from lowtide.stop import Limits
 
 OrderName = Literal["own", "exact", "hmcos"]  # orders to spill from: the own one, and those of least peak

@@ -85,12 +85,10 @@ def network(name: str) -> Network:
 
 
 def build(name: str) -> Net:
-    """Build a network, for example ``"nasnet_a_cifar"`` or ``"nasnet_a_cifar:n=400,filters=16"``.
-
-    Returns: `.graph()` gives the `Graph`, `.onnx(seed)` the model with random weights. Its name is `name` with the
-    parameters that differ from the default, in the order in which the entry lists them. Raises `InputError`: no network
-    of that name, an unknown parameter, or a value out of range.
-    """
+    """Build a network, for example ``"nasnet_a_cifar"`` or ``"nasnet_a_cifar:n=400,filters=16"``. Returns:
+    `.graph()` gives the `Graph`, `.onnx(seed)` the model with random weights. Its name is `name` with the parameters
+    that differ from the default, in the order in which the entry lists them. Raises `InputError`: no network of that
+    name, an unknown parameter, or a value out of range."""
     entry = network(name)
     settings = entry.settings(name.partition(":")[2])
     changed = ",".join(f"{k}={v}" for k, v in settings.items() if v != entry.parameters[k].default)

@@ -106,10 +106,8 @@ class Net:
         dtype: str = "float32",
         **attributes: Any,
     ) -> Value:
-        """Add an op of ONNX type `kind` with one output.
-
-        `shape`, `signal` and `dtype` are the output's; the shape is the caller's to get right.
-        """
+        """Add an op of ONNX type `kind` with one output. `shape`, `signal` and `dtype` are the output's; the shape
+        is the caller's to get right."""
         signature = (kind, *(v.key for v in inputs), *sorted(attributes.items()))
         if self._merge and signature in self._known:
             return self._known[signature]
@@ -128,10 +126,8 @@ class Net:
         centred: Ints = (),
         trained: bool = True,
     ) -> Value:
-        """Add a float32 initializer drawn from a normal distribution; `role` names it after the next op.
-
-        `centred` lists the axes along which it shall add up to zero.
-        """
+        """Add a float32 initializer drawn from a normal distribution; `role` names it after the next op. `centred`
+        lists the axes along which it shall add up to zero."""
         name = f"{self._scope}{role}_{len(self.nodes)}"
         value = self._value(name, shape, "float32", Signal(mean, deviation**2))
         self.weights.append(Weight(value, mean, deviation, centred, trained=trained))
@@ -364,12 +360,9 @@ class Net:
         return Graph(self.name, tuple(tensors), tuple(ops), source=f"zoo:{self.name}", sha256=self._digest())
 
     def onnx(self, seed: int = 0) -> onnx.ModelProto:
-        """The network as an ONNX model with random weights: opset 17, full value_info.
-
-        The same `seed` gives the same bytes.
-
-        Raises `InputError`: the net has no operators, or its weights do not fit one protobuf message (2 GiB).
-        """
+        """The network as an ONNX model with random weights: opset 17, full value_info. The same `seed` gives the
+        same bytes. Raises `InputError`: the net has no operators, or its weights do not fit one protobuf message (2
+        GiB)."""
         import numpy as np
         from onnx import TensorProto, helper
 

@@ -116,10 +116,8 @@ def _cell(
 
 
 def _fit(net: Net, older: Value, newer: Value, filters: int) -> Value:
-    """Bring the older input to the newer one's height and width and to `filters` channels.
-
-    Factorised reduction: half of the channels see the even rows and columns, half the odd ones.
-    """
+    """Bring the older input to the newer one's height and width and to `filters` channels. Factorised reduction:
+    half of the channels see the even rows and columns, half the odd ones."""
     x = net.relu(older)
     if older.shape[2:] == newer.shape[2:]:
         return net.conv(x, filters, 1)

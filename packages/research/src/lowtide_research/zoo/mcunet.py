@@ -23,11 +23,11 @@ _MOBILENET: Sequence[tuple[int, int, int, int]] = (
 )  # fmt: skip
 """Filters at full width, times expanded, stride of the first, how many: the paper's Table 2."""
 
-_WAKE_WORDS: Sequence[Inverted] = (
+WAKE_WORDS: Sequence[Inverted] = (
     (16, 6, 2, 3), (16, 3, 1, 3), (16, 3, 1, 3), (24, 3, 2, 7), (24, 6, 1, 3), (24, 5, 1, 5), (40, 6, 2, 7),
     (40, 6, 1, 7), (48, 6, 1, 3), (48, 4, 1, 3), (96, 5, 2, 5), (96, 5, 1, 3), (96, 4, 1, 3), (160, 3, 1, 7),
 )  # fmt: skip
-_IMAGENET: Sequence[Inverted] = (
+IMAGENET: Sequence[Inverted] = (
     (16, 3, 2, 7), (16, 5, 1, 3), (16, 5, 1, 7), (16, 4, 1, 5), (24, 5, 2, 5), (24, 5, 1, 5), (24, 5, 1, 5),
     (40, 5, 2, 3), (40, 6, 1, 7), (40, 4, 1, 5), (48, 5, 1, 5), (48, 5, 1, 7), (48, 5, 1, 3), (96, 6, 2, 3),
     (96, 5, 1, 7), (96, 4, 1, 3), (160, 5, 1, 7),
@@ -86,7 +86,7 @@ NETWORKS = (
         stem=16,
         separable=8,
         head=0,
-        blocks=_WAKE_WORDS,
+        blocks=WAKE_WORDS,
     ),
     _network(
         "mcunet_320kb",
@@ -95,6 +95,6 @@ NETWORKS = (
         stem=16,
         separable=8,
         head=0,
-        blocks=_IMAGENET,
+        blocks=IMAGENET,
     ),
 )

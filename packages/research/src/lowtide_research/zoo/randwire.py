@@ -98,12 +98,10 @@ def build_randwire(
     seed: int,
     stacked: bool,
 ) -> Net:
-    """Stem, `stages` random stages whose channels double, head.
-
-    `draw`: draws the edges of a stage of the given number of nodes; drawn again until connected. `stacked`: weighted
-    sum as Unsqueeze, Concat, MatMul, Squeeze (as in HMCOS's networks); else as one Sum op with the weights left out,
-    which costs no copies. Raises `InputError`: no connected graph in 1,000 draws.
-    """
+    """Stem, `stages` random stages whose channels double, head. `draw`: draws the edges of a stage of the given
+    number of nodes; drawn again until connected. `stacked`: weighted sum as Unsqueeze, Concat, MatMul, Squeeze (as
+    in HMCOS's networks); else as one Sum op with the weights left out, which costs no copies. Raises `InputError`:
+    no connected graph in 1,000 draws."""
     random = Random(seed)
     net = Net(name)
     x = net.input("image", (1, 3, _SIDE, _SIDE))

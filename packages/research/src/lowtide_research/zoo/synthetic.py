@@ -23,10 +23,8 @@ MOST_BRANCHES = 4
 
 
 def build_random_width(name: str, *, width: int, n: int, seed: int) -> Net:
-    """Draw `n` ops of which `width` results stay in use at any time, then add these up in pairs.
-
-    An op reads up to three of the tensors in use. Once there are `width` of them, one that it reads goes out of use.
-    """
+    """Draw `n` ops of which `width` results stay in use at any time, then add these up in pairs. An op reads up to
+    three of the tensors in use. Once there are `width` of them, one that it reads goes out of use."""
     net, random = _net(name), Random(seed)
     live = [_input(net, f"x{i}", random.randint(1, MOST_BYTES)) for i in range(2)]
     for _ in range(n):

@@ -25,12 +25,9 @@ Backward = Callable[[Value], Value]  # from the gradient of what a block made to
 def build_gpt_training(
     name: str, *, layers: int, width: int, heads: int, seq: int, vocabulary: int, micro: int, ahead: int, seed: int
 ) -> Net:
-    """One step of `micro` micro-batches of `seq` tokens or less, down to half as many, drawn at random.
-
-    The forward pass is `ahead` micro-batches before the backward pass, as in a pipeline of so many stages.
-
-    Raises `InputError`: `heads` does not divide `width`.
-    """
+    """One step of `micro` micro-batches of `seq` tokens or less, down to half as many, drawn at random. The forward
+    pass is `ahead` micro-batches before the backward pass, as in a pipeline of so many stages. Raises `InputError`:
+    `heads` does not divide `width`."""
     if width % heads:
         raise InputError(f"width {width} is no multiple of heads {heads}; change one of them", f"zoo:{name}")
     net, random = Net(name, merge=False, runnable=False), Random(seed)

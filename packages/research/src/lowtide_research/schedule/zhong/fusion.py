@@ -44,12 +44,10 @@ def fuse(
     bound: int = 20,
     every_order: bool = True,
 ) -> ReducedProblem:
-    """Fuse until nothing more can be fused (Algorithm 1), or until the time is over.
-
-    `fusion`: which theorems to use: both, IV.1 (``"monotonic"``), IV.2 (``"general"``), none. `bound`: the paper's M:
-    sub-graphs of more nodes are not looked at. `every_order`: whether Theorem IV.2 must hold in every order of the
-    sub-graph, which keeps the optimum, or in its best order only, as printed.
-    """
+    """Fuse until nothing more can be fused (Algorithm 1), or until the time is over. `fusion`: which theorems to
+    use: both, IV.1 (``"monotonic"``), IV.2 (``"general"``), none. `bound`: the paper's M: sub-graphs of more nodes
+    are not looked at. `every_order`: whether Theorem IV.2 must hold in every order of the sub-graph, which keeps the
+    optimum, or in its best order only, as printed."""
     if fusion == "none" or not problem.n:
         return problem
     fuser = _Fuser(problem, bound, every_order)
@@ -196,11 +194,8 @@ class _Fuser:
         return self.succs[a] == {b} and self.preds[b] == {a}
 
     def _monotonic(self, a: int, b: int) -> int | None:
-        """Theorem IV.1 for the chain a -> b: the fused node's extra bytes, or None if it does not apply.
-
-        A storage that unrelated nodes touch too is live at the node that does not move; it may not be touched by the
-        other.
-        """
+        """Theorem IV.1 for the chain a -> b: the fused node's extra bytes, or None if it does not apply. A storage
+        that unrelated nodes touch too is live at the node that does not move; it may not be touched by the other."""
         shared: set[int] = set()
         bit_a, bit_b = 1 << a, 1 << b
         touches = self._touches([a, b], bit_a | bit_b, shared=shared)
@@ -218,10 +213,8 @@ class _Fuser:
         return max(stable_a, stable_b) - sum(t.size for t in touches if t.before or t.after)
 
     def _general(self, nodes: list[int], g: int) -> tuple[list[int], int] | None:
-        """Theorem IV.2: the best order inside and the fused node's extra bytes, or None if it does not apply.
-
-        Goes through every set of nodes that can have run, smaller ones first.
-        """
+        """Theorem IV.2: the best order inside and the fused node's extra bytes, or None if it does not apply. Goes
+        through every set of nodes that can have run, smaller ones first."""
         shared: set[int] = set()
         touches = self._touches(nodes, g, shared=shared)
         assert not shared, "an isolated set shares no block with unrelated nodes"

@@ -58,13 +58,10 @@ def solve(
     floor: int = 0,
     seconds: float | None = None,
 ) -> PartSolution:
-    """Find the order of least peak.
-
-    `start`: an order of the nodes; the result is no worse. `cuts`: whether M starts from the bound by minimum cuts;
-    else from what the largest single node needs. `floor`: bytes below which the peak need not go. `seconds`: wall time
-    for the solver, if less than what `limits` leave. Raises `MissingExtraError`: OR-tools is not installed. Raises
-    `InputError`: the solver cannot be used, for example because it has no licence.
-    """
+    """Find the order of least peak. `start`: an order of the nodes; the result is no worse. `cuts`: whether M starts
+    from the bound by minimum cuts; else from what the largest single node needs. `floor`: bytes below which the peak
+    need not go. `seconds`: wall time for the solver, if less than what `limits` leave. Raises `MissingExtraError`:
+    OR-tools is not installed. Raises `InputError`: the solver cannot be used, for example because it has no licence."""
     began = time.perf_counter()
     left = limits.left_seconds if seconds is None else min(limits.left_seconds, seconds)
     deadline = began + left

@@ -214,11 +214,9 @@ class Zhong:
         return divided
 
     def _solve_parts(self, parts: list[_OrderedPart], limits: Limits) -> tuple[list[int], list[PartSolution], Stopped]:
-        """Order the parts that can still raise the peak by integer programs, the worst first; the others keep theirs.
-
-        "Potential peak operators" (section IV-C) are those whose footprint in RPO is above what some part needs for
-        certain: the largest single node, and the parts that are done.
-        """
+        """Order the parts that can still raise the peak by integer programs, the worst first; the others keep
+        theirs. "Potential peak operators" (section IV-C) are those whose footprint in RPO is above what some part
+        needs for certain: the largest single node, and the parts that are done."""
         floor = max((part.problem.floor for part in parts), default=0)
         solving: list[_OrderedPart] = []
         late: list[_OrderedPart] = []

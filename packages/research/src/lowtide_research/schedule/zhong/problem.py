@@ -148,11 +148,9 @@ class ReducedProblem:
         return order_of_nodes
 
     def split(self, part_of: Sequence[int], parts: int) -> list[ReducedProblem]:
-        """Problems of the parts, each run after all earlier ones and before all later ones.
-
-        `part_of` says where each node belongs; in a part nodes are numbered anew, in the same sequence. What is live
-        throughout a part without being touched in it is one storage.
-        """
+        """Problems of the parts, each run after all earlier ones and before all later ones. `part_of` says where
+        each node belongs; in a part nodes are numbered anew, in the same sequence. What is live throughout a part
+        without being touched in it is one storage."""
         new = [0] * self.n
         nodes: list[list[int]] = [[] for _ in range(parts)]
         for v, p in enumerate(part_of):

@@ -180,12 +180,8 @@ class _Result:
 def order_parts(
     problem: SpillProblem, space: Space, order: Sequence[int], parts: Parts, limits: Limits, settings: ProgramSettings
 ) -> Ordered:
-    """Order part after part; a part that its share of the time does not suffice for keeps `order`, or what is better.
-
-    A part that spills nothing in `order` keeps it, too.
-
-    Raises `KeyboardInterrupt`: Ctrl-C.
-    """
+    """Order part after part; a part that its share of the time does not suffice for keeps `order`, or what is
+    better. A part that spills nothing in `order` keeps it, too. Raises `KeyboardInterrupt`: Ctrl-C."""
     ordered: list[int] = []
     there: set[int] = set()
     copied: set[int] = set()

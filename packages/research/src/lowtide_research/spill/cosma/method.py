@@ -10,8 +10,7 @@ from lowtide.errors import MissingExtraError
 from lowtide.plan import Stopped
 from lowtide.spill.answer import SpillAnswer
 from lowtide.spill.online import cheapest, furthest, simulate_arena
-from lowtide.spill.orders import order_by
-from lowtide.spill.problem import SpillProblem, timeline
+from lowtide.spill.problem import SpillProblem, order_by, timeline
 from lowtide.spill.traffic import intervals_of
 from lowtide.spill_plan import TrafficProof
 from lowtide.stop import Limits

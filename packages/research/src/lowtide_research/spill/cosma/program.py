@@ -213,10 +213,8 @@ def _precedence_rows(program: CosmaProgram, *, everything: bool) -> None:
 
 
 def add_capacity(program: CosmaProgram, capacity: int, reserved: int = 0) -> None:
-    """The sizes of who is there sum up to the capacity, or to M (14).
-
-    `reserved` bytes are left empty where the op can spare them.
-    """
+    """The sizes of who is there sum up to the capacity, or to M (14). `reserved` bytes are left empty where the op
+    can spare them."""
     space, unit = program.space, program.unit
     needs = list(space.workspace)
     for storage in space.storages:

@@ -16,9 +16,7 @@ def order_of(program: CosmaProgram, values: Sequence[float]) -> tuple[int, ...]:
 
 def intervals_of(program: CosmaProgram, values: Sequence[float]) -> list[Interval]:
     """Residency of every storage, each stay from its first use to its last one (what is there for nothing is not).
-
-    Offsets are 0 if the program has no addresses.
-    """
+    Offsets are 0 if the program has no addresses."""
     space = program.space
     step_of = {i: t for (i, t), number in program.x.items() if values[number] > 0.5}
     intervals = []
@@ -59,9 +57,7 @@ def workspace_offsets_of(program: CosmaProgram, values: Sequence[float]) -> dict
 
 def hint_of(program: CosmaProgram, answer: SpillAnswer) -> dict[int, int]:
     """Values of the variables for an answer; none if it moves a storage between two steps, or is outside the space.
-
-    Addresses are given where the answer has them, and the program.
-    """
+    Addresses are given where the answer has them, and the program."""
     space = program.space
     step_of = {i: t for t, i in enumerate(answer.order)}
     values = dict.fromkeys((*program.x.values(), *program.loaded.values(), *program.p.values(), *program.s.values()), 0)

@@ -231,11 +231,9 @@ class _CosmaRun:
 def least_peak(
     problem: SpillProblem, limits: Limits, settings: ProgramSettings, *, start: Sequence[int] | None = None
 ) -> tuple[tuple[int, ...], int, Ended, dict[str, Any]]:
-    """Equations (13) to (15): the order of least peak without spilling, a bound on the peak, and how it ended.
-
-    As everywhere without spilling, graph inputs are there from the start and graph outputs stay to the end. The
-    capacity says nothing here.
-    """
+    """Equations (13) to (15): the order of least peak without spilling, a bound on the peak, and how it ended. As
+    everywhere without spilling, graph inputs are there from the start and graph outputs stay to the end. The
+    capacity says nothing here."""
     return _without_spilling(problem, limits, settings, start, "peak")
 
 

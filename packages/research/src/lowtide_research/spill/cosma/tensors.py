@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lowtide.spill.orders import model_while_used
-from lowtide.spill.problem import SpillProblem
+from lowtide.spill.problem import SpillProblem, model_while_used
 
 OUTSIDE = -1  # maker of a graph input or a constant: it is loaded, for nothing, when it is first wanted
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from lowtide.graph import Graph
-from lowtide.transform.bypass import without_padding
-from lowtide.transform.merge import one_op_per_convolution
+from lowtide.transform.merge import one_op_per_convolution, without_padding
 from lowtide_research.schedule.serenity import Serenity, hmcos_comparison
 
 FILE = "file:"  # what a network's name begins with if the zoo does not hold it, and a directory of graphs may

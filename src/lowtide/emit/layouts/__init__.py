@@ -1,0 +1,1 @@
+"""Folders of emitted C as the build systems of microcontrollers want them."""
