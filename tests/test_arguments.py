@@ -14,7 +14,7 @@ import pytest
 import lowtide
 import lowtide.torch
 from lowtide import Graph, InputError, Kind, Op, Tensor
-from lowtide.arguments import check, typed
+from lowtide.arguments import Batch, check, typed
 from lowtide.sizes import Dims, Size
 
 CANDIDATES: dict[str, Any] = {
@@ -268,3 +268,15 @@ def test_an_output_is_a_path(path: Any) -> None:
     """Of methods too; 5 is no file descriptor here."""
     with pytest.raises(InputError, match=r"the output is (5 \(int\)|None); give text or a path"):
         a_plan().save(path)
+
+
+def test_a_batch_that_is_not_one_tuple_is_explained() -> None:
+    """``step(model, x, y)`` gave the second to the next parameter."""
+
+    @typed
+    def step(model: str, example: Batch, *, budget: Size | None = None) -> None:
+        """Take a batch."""
+
+    step("net", (1, 2))
+    with pytest.raises(TypeError, match=r"give the batch as one tuple: \(x, y\)"):
+        step("net", [1], [2])

@@ -64,3 +64,12 @@ def test_unknown_names_are_errors() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = lowtide.research.nothing  # pyright: ignore[reportAttributeAccessIssue]
     assert set(lowtide.research.__all__) <= set(dir(lowtide.research))
+
+
+def test_a_module_that_was_not_imported_says_how() -> None:
+    """`lowtide.torch` is no attribute until it is imported."""
+    done = subprocess.run(
+        [sys.executable, "-c", "import lowtide; lowtide.torch"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "import lowtide.torch; it needs torch: pip install 'lowtide[torch]'" in done.stderr

@@ -23,6 +23,7 @@ Example = Sequence[Any]
 """What a module is called with, as ``(x, y)``."""
 Batch = Example | Mapping[str, Any]  # what a training step is called with: an `Example`, or a dict of names
 
+_TUPLES = {"Batch": "batch", "Example": "inputs"}  # what is given as one tuple, by its annotation
 _SHOWN = 40  # letters of a value that are shown; of one with more, its type alone
 
 
@@ -134,6 +135,7 @@ def typed(call: Call) -> Call:
     code = call.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     annotations = {name: call.__annotations__[name] for name in names}
+    tuples = [_TUPLES[kind] for kind in annotations.values() if kind in _TUPLES]
     takes_more = bool(code.co_flags & CO_VARKEYWORDS)
     unpacked = call.__annotations__[code.co_varnames[len(names)]] if takes_more else ""
     if unpacked.startswith("Unpack["):
@@ -143,6 +145,9 @@ def typed(call: Call) -> Call:
 
     @wraps(call)
     def checking(*arguments: Any, **more: Any) -> Any:
+        if tuples and len(arguments) > code.co_argcount:
+            how = f"give the {tuples[0]} as one tuple: (x, y)"
+            raise TypeError(f"{call.__name__}() was given {len(arguments)} arguments by position; {how}")
         for name, value in (*zip(names, arguments, strict=False), *more.items()):
             if name in annotations:
                 check(name, value, annotations[name])

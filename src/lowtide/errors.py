@@ -71,7 +71,9 @@ class MissingExtraError(InputError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         self._parts = (package, extra, purpose)
-        super().__init__(f"{purpose} needs {package}: install it from lowtide's clone with `pip install '.[{extra}]'`")
+        super().__init__(
+            f"{purpose} needs {package}: pip install 'lowtide[{extra}]' (in a clone: pip install '.[{extra}]')"
+        )
 
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str, str]]:
         return type(self), self._parts

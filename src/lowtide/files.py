@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -83,7 +83,21 @@ def _similar_names(path: str | Path, error: OSError) -> str:
             names = [entry.name for entry in islice(entries, _MOST_NAMES)]
     except OSError:
         return "; there is no such folder"
-    return did_you_mean(os.path.basename(path), names, _LIKENESS)
+    name = os.path.basename(path)
+    longer = _containing(name, names)
+    return did_you_mean(name, longer, 0.0) or did_you_mean(name, names, _LIKENESS)
+
+
+def _containing(name: str, names: Sequence[str]) -> list[str]:
+    """Longer names of the same format with this one in them; those that lowtide wrote only if there are no others.
+
+    >>> _containing("vae.onnx", ["vae_decoder.onnx", "small_vae.onnx", "small_vae.plan.json", "vae.txt"])
+    ['vae_decoder.onnx']
+    """
+    stem, ending = os.path.splitext(name)
+    longer = [each for each in names if stem and stem in each and ending and each.endswith(ending)]
+    own = [each for each in longer if each.removesuffix(ending) + ".plan.json" in names]
+    return [each for each in longer if each not in own] or own
 
 
 def _open_without_waiting(path: str, flags: int) -> int:

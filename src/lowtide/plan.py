@@ -455,6 +455,10 @@ def from_json(data: bytes, place: str = "plan") -> Plan:
 
 def read_plan(path: str | Path) -> Plan:
     """Read a plan from a file. Raises `InputError` as `from_json`, and when the file cannot be read."""
+    file = Path(path)
+    if file.suffix.lower() in (".onnx", ".tflite", ".pt2"):
+        own = file.with_suffix(".plan.json")
+        raise InputError(f"this is a model, not a plan; give its plan{f', {own}' if own.exists() else ''}", str(path))
     return from_json(read_all(path, "plan"), str(path))
 
 

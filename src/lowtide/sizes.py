@@ -72,14 +72,22 @@ def parse_gap(text: str | float) -> float:
 
 
 def parse_overhead(text: str | float, what: str = "the overhead") -> float:
-    """How much longer something may take, as a part: ``"10%"`` or 0.1. Raises `InputError`: no number, or not from 0 to
-    1000.
+    """How much longer something may take, as a part: ``"10%"`` or 0.1. Raises `InputError`: no number, not from 0 to
+    1000, or a text of 1 or more without a percent sign.
 
     >>> parse_overhead("10%"), parse_overhead(0.05), parse_overhead("250 %")
     (0.1, 0.05, 2.5)
+    >>> parse_overhead(7e-05)
+    7e-05
+    >>> parse_overhead("20")
+    Traceback (most recent call last):
+    lowtide.errors.InputError: the overhead is '20'; write a part of the time, as in 20% or 0.2
     """
     match = _GAP.fullmatch(str(text)[:100])
     value = -1.0 if match is None else float(Fraction(match[1]) / (100 if match[2] else 1))
+    value = value if isinstance(text, str) else float(text)  # 7e-05 is a number, and no text that people write
+    if isinstance(text, str) and match is not None and not match[2] and 1 <= value <= 1000:
+        raise InputError(f"{what} is {text[:100]!r}; write a part of the time, as in {value:g}% or {value / 100:g}")
     if not 0 <= value <= 1000:
         raise InputError(f"{what} is {str(text)[:100]!r}; write a part of the time, as in 10% or 0.1")
     return value

@@ -23,11 +23,19 @@ from support.small_models import graph_file, op, tensor
         ),
         ("research curve zoo:gpt_training:layers=2", "name a file of one of these formats"),
         ("report zoo:swiftnet_cell_a -o r.html", "this names a network: give the file of the plan"),
+        ("verify big_net.onnx", "give the plan: lowtide verify big_net.onnx PLAN.plan.json"),
+        ("verify big_net.onnx small.onnx", "this is a model, not a plan; give its plan, small.plan.json"),
+        ("plan net.onnx", "did you mean big_net.onnx?"),
+        ("plan big_net.onnx --slower 20", "as in 20% or 0.2"),
+        ("plan big_net.onnx --budget 20", "give a unit, as in 20MB"),
+        ("fit big_net.onnx --budget 20", "give a unit, as in 20MB"),
     ],
 )
 def test_an_error_says_what_to_do(words: str, mend: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch, tmp_path):
     """One line, exit status 2."""
     monkeypatch.chdir(tmp_path)
+    for name in ("big_net.onnx", "small_net.onnx", "small_net.plan.json", "small.plan.json"):
+        (tmp_path / name).touch()
     status, _, errors = run(capsys, *words.split())
     assert status == 2
     assert mend in errors.splitlines()[-1]

@@ -87,6 +87,8 @@ def verify(
     if plan is None:
         if run or prove:
             raise InputError("--run and --prove are about a plan; name its file", str(model))
+        if isinstance(model, str | Path) and not str(model).lower().endswith(".tflite"):
+            raise InputError(f"give the plan: lowtide verify {model} PLAN.plan.json")
         graph = load(model, dims)
         return verify_file(graph, Rules(target, overwrite_inputs, pin_inputs).resolve(graph.source))
     plan = plan if isinstance(plan, Plan) else read_plan(plan)

@@ -50,8 +50,9 @@ def changes(p: Any) -> None:
 def stream_input(p: Any) -> None:
     """The option of plans whose input comes in rows."""
     p.add_argument(
-        "--stream-input", action="store_true", help="with loops: the caller hands inputs over row by row, as asked for"
-    )
+        "--stream-input", action="store_true",
+        help="with row streaming: the caller passes inputs row by row (in C: while model_feed_rows returns 1)",
+    )  # fmt: skip
 
 
 def cost_file(p: Any) -> None:

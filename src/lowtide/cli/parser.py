@@ -36,6 +36,10 @@ _RESEARCH = (
 _SYNONYMS = {"--output": "-o", "--target": "--for", "--batch": "--dim"}
 """Options that other programs have, and what they are here, where a command has that and not the other."""
 
+_STATUS = (
+    "exit status: 0 done; 2 wrong input or call; 3 over budget; 4 proved impossible;\n"
+    "5 verification failed; 6 --require-optimal and no proof; 130 interrupted, best\nplan written."
+)
 _WRITTEN = "files to write, together or not at all"
 
 
@@ -126,9 +130,7 @@ def _parser(given: Sequence[str] = (), *, suites: bool = False, methods: bool = 
     parser = _Parser(
         prog="lowtide",
         description="Lower the peak memory of a neural network, and prove how low it can go.",
-        epilog="exit status: 0 done; 2 wrong input or call; 3 over budget; 4 proved impossible;\n"
-        "5 verification failed; 6 --require-optimal and no proof; 130 interrupted, best\n"
-        "plan written. `lowtide COMMAND --help` has examples.",
+        epilog=f"{_STATUS} `lowtide COMMAND --help` has examples.",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     front, add = _commands_of(parser)
@@ -174,7 +176,7 @@ def _commands_of(parser: _Parser) -> tuple[Any, _Add]:
 
     def add(name: str, does: str, run: Any, *examples: str) -> _Parser:
         lines = "\n".join(f"  {example}" for example in examples)
-        sub = commands_of.add_parser(name, help=does, description=f"{does}.", epilog=f"examples:\n{lines}")
+        sub = commands_of.add_parser(name, help=does, description=f"{does}.", epilog=f"{_STATUS}\n\nexamples:\n{lines}")
         sub.set_defaults(command=run, parser=sub)
         return sub
 
@@ -204,10 +206,8 @@ def _plan(add: _Add) -> None:
     written.add_argument("--commands", metavar="C.txt", help="what a driver runs when it spills; .json as JSON")
     written.add_argument("--snippet", metavar="S.py", help="the onnxruntime session that keeps order and arena")
     written.add_argument("--log", dest="log_file", metavar="L.csv", help="when the best and the bound got better")
-    written.add_argument(
-        "--copy-external", action="store_true", help="copy external data to where OUT is, if elsewhere"
-    )
     report.options_of_plan(written)
+    p.add_argument("--copy-external", action="store_true", help="copy external data to where OUT is, if elsewhere")
     _planning(p, budget=True, method=True, spilling=True)
 
 
@@ -283,7 +283,7 @@ def _compare(add: _Add, *, methods: bool) -> None:
 def _verify(add: _Add) -> None:
     """The checker."""
     p = add(
-        "verify", "check a plan with code of its own; --run: in its runtime", commands.verify,
+        "verify", "check a plan independently; --run also runs both models", commands.verify,
         "lowtide verify model.onnx model.plan.json",
         "lowtide verify model.onnx model.plan.json --run --prove",
         "lowtide verify planned.tflite",
@@ -294,7 +294,7 @@ def _verify(add: _Add) -> None:
         help="a plan file; without it, the offline plan in a .tflite file is checked",
     )  # fmt: skip
     p.add_argument("--run", action="store_true", help="run both orders in the model's runtime on random inputs")
-    p.add_argument("--random-weights", action="store_true", help="for --run: random where the model's own are missing")
+    p.add_argument("--random-weights", action="store_true", help="for --run: use random weights if the file has none")
     p.add_argument("--prove", action="store_true", help="prove the bound again with a second, plain search")
     p.add_argument("--time", type=_seconds, default=60.0, metavar="SECONDS", help="for --prove (default: 60)")
     p.add_argument("--target", default="auto", help="only needed for a plan made with a TOML file: that file")
@@ -316,16 +316,17 @@ def _emit(add: _Add) -> None:
     written.add_argument("-o", dest="out", metavar="DIR", required=True, help="the folder of the code")
     written.add_argument("--plan", dest="plan_file", metavar="P.json", help="the plan")
     written.add_argument("--report", metavar="R.html", help="a picture of the plan: one HTML file, no network")
-    written.add_argument(
+    code = p.add_argument_group("the code")
+    code.add_argument(
         "--kernels", choices=("auto", "c", "cmsis-nn"), default="auto",
         help="lowtide's own kernels, or calls of CMSIS-NN (default: cmsis-nn with --simd, else c)",
     )  # fmt: skip
-    written.add_argument(
+    code.add_argument(
         "--simd",
         choices=("any", "none", "dsp", "mve"),
         help="instructions that CMSIS-NN is compiled for (default: any)",
     )
-    written.add_argument(
+    code.add_argument(
         "--name", default="model", metavar="NAME",
         help="what files, functions and macros begin with, so that several models link (default: model)",
     )  # fmt: skip
@@ -363,7 +364,7 @@ def _probe(add: _Add) -> None:
     p.add_argument(
         "--most-macs", type=_seed, default=2 * 10**8, metavar="N", help="skip nodes that multiply more often"
     )
-    p.add_argument("--seed", type=_seed, default=0, metavar="N", help="for what is drawn at random (default: 0)")
+    p.add_argument("--seed", type=_seed, default=0, metavar="N", help="seed of random choices (default: 0)")
     _model_sizes(p)
 
 
@@ -390,7 +391,7 @@ def _allocate(add: _Add) -> None:
     )
     values.banks(p)
     p.add_argument("--time", type=_seconds, default=60.0, metavar="SECONDS", help="limit of the search (default: 60)")
-    p.add_argument("--seed", type=_seed, default=0, metavar="N", help="(default: 0)")
+    p.add_argument("--seed", type=_seed, default=0, metavar="N", help="seed of random choices (default: 0)")
 
 
 def _share(add: _Add) -> None:
@@ -436,14 +437,14 @@ def _planning(
     counted.add_argument(
         "--target", default="auto", metavar="NAME", help="memory rules: see `lowtide research target`, or a TOML file"
     )
-    _model_options(counted)
+    _model_options(counted, several=budget and spilling, settings=True)
     if budget or kept:
         values.kept(counted)
     if budget:
         values.fixed(counted)
     there = p.add_argument_group(f"what there is ({UNITS_TEXT})")
     if budget:
-        values.budget(there)
+        values.budget(there, share=spilling)
         values.banks(there)
     if spilling:
         values.spilling(there)
@@ -457,7 +458,7 @@ def _planning(
         help=f"limit of the search (default: {time}); figures and checks come on top, in 10,000 parts some 3 s",
     )  # fmt: skip
     search.add_argument("--search-memory", default="2GiB", metavar="SIZE", help="limit of the search (default: 2GiB)")
-    search.add_argument("--seed", type=_seed, default=0, metavar="N", help="for what is drawn at random (default: 0)")
+    search.add_argument("--seed", type=_seed, default=0, metavar="N", help="seed of random choices (default: 0)")
     if budget:
         search.add_argument("--require-optimal", action="store_true", help="exit 6 if the peak is not proved least")
     if method:

@@ -75,27 +75,29 @@ def shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, tuple(map(int, sizes))
 
 
-def model_sizes(parser: Any) -> None:
-    """Options on the sizes of a model that leaves some open."""
+def model_sizes(parser: Any, *, several: bool = False) -> None:
+    """Options on the sizes of a model that leaves some open; `several`: also a range of them."""
+    table = "; 1..8 prints a table" if several else ""
     parser.add_argument(
         "--dim", dest="dims", action="append", default=[], type=dim_or_dims, metavar="NAME=SIZE",
-        help="size of a free dimension, also INPUT:AXIS=SIZE; may be given several times; plan: 1..8 for a table",
+        help=f"size of a free dimension, also INPUT:AXIS=SIZE; may be given several times{table}",
     )  # fmt: skip
     parser.add_argument(
         "--shape", dest="dims", action="append", type=shape, metavar="NAME=AxBxC",
-        help="all sizes of an input at once, or those of a tensor that only the running model knows",
+        help="the whole shape of an input, or of an inner tensor whose shape is known only at run time",
     )  # fmt: skip
 
 
-def model_options(parser: Any) -> None:
-    """Sizes, and whether inputs may be overwritten."""
-    model_sizes(parser)
+def model_options(parser: Any, *, several: bool = False, settings: bool = False) -> None:
+    """Sizes, and whether inputs may be overwritten; `settings`: the command has ``--set``."""
+    model_sizes(parser, several=several)
+    kept = " (to keep them to the end: --set keep_inputs=true)" if settings else ""
     inputs = parser.add_mutually_exclusive_group()
     inputs.add_argument("--overwrite-inputs", action="store_true", help="graph inputs may be overwritten in place")
     inputs.add_argument(
         "--pin-inputs",
         action="store_true",
-        help="graph inputs are not overwritten in place (to keep them to the end: --set keep_inputs=true)",
+        help=f"graph inputs are not overwritten in place{kept}",
     )
 
 
@@ -104,7 +106,7 @@ def dims_of(given: Sequence[tuple[str, int | Sequence[int]]]) -> Dims:
     dims: dict[str, int | Sequence[int]] = {}
     for name, size in given:
         if isinstance(size, list):
-            raise InputError(f"--dim {name} has several sizes, which `plan` without files takes; give one")
+            raise InputError(f"--dim {name} has several sizes; only `plan` without files takes them: give one")
         if dims.setdefault(name, size) != size:
             option = "--dim" if isinstance(size, int) else "--shape"
             raise InputError(f"{option} gives {name} two sizes, {dims[name]} and {size}; give one")
@@ -131,7 +133,7 @@ def printing(parser: Any) -> None:
     group = parser.add_argument_group("what is printed")
     group.add_argument("--json", action="store_true", help="print the result as JSON on stdout, and nothing else there")
     loud = group.add_mutually_exclusive_group()
-    loud.add_argument("-q", "--quiet", action="store_true", help="no progress and no messages, errors apart")
+    loud.add_argument("-q", "--quiet", action="store_true", help="print only the result and errors")
     loud.add_argument("-v", "--verbose", action="store_true", help="more figures; tracebacks")
 
 
@@ -191,13 +193,14 @@ def fixed(p: Any) -> None:
     """Tensors at given offsets."""
     p.add_argument(
         "--fix", dest="fixed", action="append", default=[], metavar="TENSOR=OFFSET", type=tensor_offset,
-        help="where a tensor has to lie: bytes from the start of the arena, also 0x...",
+        help="place a tensor there: bytes from the start of the arena, also 0x...",
     )  # fmt: skip
 
 
-def budget(p: Any) -> None:
-    """Bytes that there are, and those that stay free."""
-    p.add_argument("--budget", metavar="SIZE", help="what arena and reserve may take (plan: also 70%%)")
+def budget(p: Any, *, share: bool = False) -> None:
+    """Bytes that there are, and those that stay free; `share`: also in percent of the file order's peak."""
+    part = "; 70%% is a part of the peak in file order" if share else ""
+    p.add_argument("--budget", metavar="SIZE", help=f"what arena and reserve may take{part}")
     p.add_argument("--reserve", metavar="SIZE", help="bytes to keep free of the budget")
 
 
@@ -205,7 +208,8 @@ def banks(p: Any) -> None:
     """Several memories, each tensor wholly in one."""
     p.add_argument(
         "--bank", dest="banks", action="append", default=[], metavar="NAME=SIZE",
-        help="a memory, fastest first: each tensor lies wholly in one, the fewest bytes in slow ones",
+        help="one memory (repeat, fastest first); each tensor is put in exactly one, as few bytes as possible in the "
+        "slow ones",
     )  # fmt: skip
     p.add_argument("--board", metavar="NAME", help="the memories of a board (`lowtide research board`), or of a file")
     p.add_argument(

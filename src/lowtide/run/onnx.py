@@ -233,7 +233,9 @@ def draw(session: Any, path: Path, seed: int, count: int, dims: Dims) -> tuple[l
             return feeds, session.run(None, feeds[0])
         except Exception as error:  # onnxruntime's own kinds of error have no common base
             trouble = trouble or error
-    raise InputError(f"onnxruntime cannot run it: {first_line(trouble)}", str(path))
+    tried = ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in shapes.items())
+    fix = " (a size may have to be a multiple of 32, say)" if sizes or given else ""
+    raise InputError(f"onnxruntime cannot run it: {first_line(trouble)}; tried {tried}{fix}", str(path))
 
 
 def _take_both_sides(feeds: Sequence[dict[str, np.ndarray]]) -> None:

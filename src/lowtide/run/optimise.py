@@ -72,7 +72,9 @@ def write_optimized(
     try:
         onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's own kinds of error have no common base
-        message = f"onnxruntime cannot load it, so it cannot optimise it: {_why_not(model, error)}"
+        tried = ", ".join(f"{name}={size}" for name, size in dims.items())
+        at = f" at {tried} (a size may have to be a multiple of 32, say)" if dims else ""
+        message = f"onnxruntime cannot load it{at}, so it cannot optimise it: {_why_not(model, error)}"
         raise InputError(message, str(model)) from None
     if 0 < outside <= inline_bytes:
         _take_in(out, model.parent)

@@ -38,7 +38,11 @@ def test_kernels_by_name_and_c_are_named_where_they_fit(tmp_path: Path, capsys: 
     words = shlex.split(as_c.partition("   (")[0])[1:-1]
     assert main([*words, str(tmp_path / "c"), "--plan", str(file), "-q"]) == 0
     assert f"({read_plan(file).required_bytes:,} B, C with" in as_c
-    assert commands(capsys, str(model), "--budget", "9") == [f"lowtide inspect {model}   (what is live at the peak)"]
+    smallest, look = commands(capsys, str(model), "--budget", "9")
+    assert look == f"lowtide inspect {model}   (what is live at the peak)"
+    command, _, gives = smallest.partition("   (")
+    assert gives.startswith("the smallest budget")
+    assert main([*shlex.split(command)[1:], "-q"]) == 0
 
 
 def test_more_time_is_named_where_it_is_enough(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -85,6 +85,9 @@ class Request:
                 hint = did_you_mean(name, MEANS)
                 raise InputError(f"there is no transformation {name!r}; there are {', '.join(MEANS)}{hint}")
         budget_bytes = None if budget is None else parse_size(budget, "budget")
+        opened = isinstance(model, str | Path) and str(model).lower().endswith(".onnx")
+        if opened and target in (None, "auto", "onnxruntime", PORTABLE) and str(budget).strip().isdecimal():
+            _check_unit(budget_bytes or 0)
         unsaid = None if budget_bytes is not None else MOST_OVERHEAD
         allowed = unsaid if slower is None else parse_overhead(slower, "slower")
         names = None if only is None else tuple(only)
@@ -184,6 +187,12 @@ class Request:
             return {}
         inputs = [t for t in graph.tensors if t.kind is Kind.INPUT and t.shape is not None]
         return {t.name: "x".join(map(str, t.shape or ())) for t in inputs}
+
+
+def _check_unit(budget_bytes: int) -> None:
+    """Raise `InputError` if a number without a unit is no memory of a process."""
+    if budget_bytes < 1024**2:
+        raise InputError(f"budget is {budget_bytes} bytes, which no process fits into; give a unit, as in 20MB")
 
 
 def _check_target(model: Model, target: str | Target | None) -> None:

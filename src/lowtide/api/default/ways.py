@@ -44,7 +44,15 @@ def next_commands(request: Request, plan: Plan, tell: Tell) -> list[NextCommand]
                 break
     except KeyboardInterrupt:
         pass
-    return found or [NextCommand("inspect", "what is live at the peak")]
+    return found or [*_smallest_budget(request, plan), NextCommand("inspect", "what is live at the peak")]
+
+
+def _smallest_budget(request: Request, plan: Plan) -> Iterator[NextCommand]:
+    """The plan's own bytes, where they are over the budget."""
+    comparison = plan.comparison
+    assert comparison is not None, "a plan of plan_request"
+    if request.budget_bytes is not None and not comparison.measured:
+        yield NextCommand("plan", "the smallest budget that was found", {"--budget": str(comparison.planned_bytes)})
 
 
 def _commands(request: Request, plan: Plan, tell: Tell) -> Iterator[NextCommand]:
