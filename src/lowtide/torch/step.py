@@ -390,11 +390,11 @@ def compile_step(
         These are made of zeros where there are none, before the first op, and do not count. Otherwise all gradients
         are results, which live to the end of the step.
     allow
-        What may be changed of the step. ``"recompute"``: ops run again, and results are eager's to the bit.
+        What may be changed of the step. ``"recompute"``: ops are recomputed, and results are eager's to the bit.
         ``"recompute,fission"``: ops may run for some rows, channels or part of the batch at a time, with the update of
         the parameter whose gradient they make; kernels and sums then round otherwise than eager's, and the step's
         `repr` says so. ``"recompute,swap"``: tensors may be stored on the host and loaded back while other ops run, on
-        the CPU in memory outside the allocator's, on CUDA by torch's operators ``ao``. None: ops run again, and in
+        the CPU in memory outside the allocator's, on CUDA by torch's operators ``ao``. None: ops are recomputed, and in
         parts where that alone does not meet the budget.
     plan
         A saved plan to replay instead of a search.

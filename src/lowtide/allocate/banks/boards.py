@@ -117,7 +117,7 @@ def to_toml(board: Board) -> str:
     """A board as TOML that `find_board` reads back to an equal one, but for its name.
 
     >>> print(to_toml(boards()["nrf52840"]).splitlines()[2])
-    bank = [
+    library = "cmsis_nn"
     """
     lines = [f"{key} = {toml_text(text)}" for key, text in (("about", board.about), ("source", board.source)) if text]
     lines += [f"pointer = {board.pointer}"] if board.pointer != 32 else []

@@ -75,7 +75,7 @@ class Costs:
 
     def _call(self, layer: Layer, rows: int, simd: str) -> float:
         kept = layer.writes_last or layer.result == NO_TENSOR
-        tensor = self.layers.given(layer) if kept else self.layers.made(layer)
+        tensor = self.layers.given(layer) if kept else self.layers.result(layer)
         _, width, channels = sizes_of(tensor)
         pixels = rows * width
         window = layer.macs // max(1, width * channels)  # products of an element

@@ -208,7 +208,7 @@ class Layers:
         """The first operand as the op has it, whose bytes another tensor may hold."""
         return self.tensor(next(t for t in layer.op.inputs if not self._is_constant(t)))
 
-    def made(self, layer: Layer) -> Tensor:
+    def result(self, layer: Layer) -> Tensor:
         """The result as the op has it."""
         return self.tensor(layer.op.outputs[0])
 
@@ -224,7 +224,7 @@ class Layers:
             return 0  # of one tap
         height, width, channels = sizes_of(x)
         low, high = (0, height) if layer.single else self.reads(layer, layer.operands[0], first, end)
-        _, out_width, out_channels = sizes_of(self.made(layer))
+        _, out_width, out_channels = sizes_of(self.result(layer))
         rows = layer.operands[0].window
         assert rows is not None, layer
         window = KernelWindow(

@@ -49,7 +49,7 @@ class Parameters:
         single = sum(c.layer == k for c in self.part_of[k].calls) == 1
         if layer.kind == "own":
             return "own", []
-        wide = "wide_" if is_wide(self.layers.made(layer)) else ""
+        wide = "wide_" if is_wide(self.layers.result(layer)) else ""
         if layer.kind in ("conv", "depthwise"):
             return f"{wide}{layer.kind}", [self._window(k, layer)]
         if layer.kind == "pool":
@@ -72,7 +72,7 @@ class Parameters:
     def _window(self, k: int, layer: Layer) -> str:
         """Of a convolution or pool; a product of several rows is a convolution of one tap over them."""
         operand = layer.operands[0]
-        x, y = self.layers.given(layer), self.layers.made(layer)
+        x, y = self.layers.given(layer), self.layers.result(layer)
         sizes, made, rows, columns = sizes_of(self.layers.given(layer)), sizes_of(y), operand.window, layer.columns
         if layer.kind == "sum":
             taps = (layer.op.attributes["filter_height"], layer.op.attributes["filter_width"])
@@ -118,7 +118,7 @@ class Parameters:
 
     def _product(self, layer: Layer) -> str:
         """Of FULLY_CONNECTED with one row."""
-        x, y = self.layers.given(layer), self.layers.made(layer)
+        x, y = self.layers.given(layer), self.layers.result(layer)
         w = self._constant(layer, 1)
         channels, depth = w.shape or (0, 0)
         assert w.quant is not None, layer
@@ -136,7 +136,7 @@ class Parameters:
     def _add(self, layer: Layer) -> str:
         """Of ADD."""
         given = [self.layers.tensor(t) for t in (layer.op.operands or layer.op.inputs) if t is not None]
-        a, b, y = *given[:2], self.layers.made(layer)
+        a, b, y = *given[:2], self.layers.result(layer)
         shift = arithmetic.WIDE_ADD_SHIFT if is_wide(y) else arithmetic.ADD_SHIFT
         one, other, out = arithmetic.addition(scale_of(a), scale_of(b), scale_of(y), shift)
         numbers = (-zero_of(a), *one, -zero_of(b), *other, zero_of(y), *out, *self._bounds(layer, y))
@@ -146,7 +146,7 @@ class Parameters:
     def _mul(self, layer: Layer) -> str:
         """Of MUL."""
         a, b = [self.layers.tensor(t) for t in (layer.op.operands or layer.op.inputs) if t is not None][:2]
-        y = self.layers.made(layer)
+        y = self.layers.result(layer)
         factor = arithmetic.product(scale_of(a), scale_of(b), scale_of(y))
         numbers = (-zero_of(a), -zero_of(b), zero_of(y), *factor, *self._bounds(layer, y))
         first, second = (self.place(self.layers.held(t.id)) for t in (a, b))
@@ -155,14 +155,14 @@ class Parameters:
     def _softmax(self, layer: Layer) -> str:
         """Of SOFTMAX."""
         x = self.layers.given(layer)
-        depth = (self.layers.made(layer).shape or (1,))[-1]
+        depth = (self.layers.result(layer).shape or (1,))[-1]
         (multiplier, shift), least = arithmetic.softmax(scale_of(x), float(layer.op.attributes["beta"]))
         numbers = (x.size // depth, depth, multiplier, shift, least)
         return _row(self.place(layer.operands[0].tensor), self.place(layer.result), numbers)
 
     def _concat(self, layer: Layer) -> list[str]:
         """Of CONCATENATION along channels: a row for each operand; the layer's index is the first one's."""
-        made, unit = sizes_of(self.layers.made(layer)), element_bytes(self.layers.made(layer))
+        made, unit = sizes_of(self.layers.result(layer)), element_bytes(self.layers.result(layer))
         rows, begin = [], 0
         given = [t for t in (layer.op.operands or layer.op.inputs) if t is not None]
         for i, t in enumerate(given):
@@ -174,7 +174,7 @@ class Parameters:
 
     def _total(self, k: int, layer: Layer, *, single: bool) -> tuple[str, str]:
         """Of a mean over all rows and columns."""
-        x, y = self.layers.given(layer), self.layers.made(layer)
+        x, y = self.layers.given(layer), self.layers.result(layer)
         height, width, channels = sizes_of(x)
         is_mean = layer.op.type == "MEAN"
         if single and not is_mean:
