@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-import pytest
-
 BENCH = Path(__file__).parents[2] / "packages/research/bench"
 
 
@@ -24,14 +22,6 @@ def _script(name: str) -> ModuleType:
 
 
 CLAIMS = _script("claims")
-
-
-@pytest.mark.slow
-def test_readme_prints_what_it_says(tmp_path: Path) -> None:
-    """To the letter."""
-    name = "the Python lines"
-    [(_, verdict, found)] = CLAIMS.check(tmp_path, {name: CLAIMS.CLAIMS[name]})
-    assert verdict == "holds", found
 
 
 def test_claims_about_files_that_are_not_there_are_left_out(tmp_path: Path) -> None:

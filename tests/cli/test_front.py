@@ -100,8 +100,8 @@ def test_rows_are_streamed_where_the_budget_is_met_without(tmp_path: Path, capsy
     """`emit` writes the plan of the fewest bytes; a plan that stops within its budget says why it has no loops."""
     model = tmp_path / "m.tflite"
     model.write_bytes(pyramid().bytes())
-    words = [str(model), "--budget", "1MiB", "-q"]
-    assert main(["emit", *words, "-o", str(tmp_path / "c")]) == 0
+    words = [str(model), "--budget", "1MiB"]
+    assert main(["emit", *words, "-o", str(tmp_path / "c"), "-v"]) == 0
     assert "in 1 loop" in capsys.readouterr().out
     assert main(["research", "plan", *words, "--target", "loops", "--allow", "loops"]) == 0
     assert "none: it fits the budget without" in capsys.readouterr().out

@@ -11,8 +11,6 @@ Times are processor time, and hold if they are below three times what is claimed
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
 import re
 import sys
 import tempfile
@@ -35,17 +33,6 @@ README = "\n".join((ROOT / name).read_text(encoding="utf-8") for name in ("READM
 PATIENCE = 3.0
 Finding = tuple[bool, str]
 """Whether a claim holds, and what was found."""
-
-
-def python_sample(_: Path) -> Finding:
-    """The Python lines, and what their comment says they print."""
-    code = re.search(r"```python\n(import lowtide\n.*?)```", README, re.DOTALL)
-    assert code is not None
-    expected = code[1].rpartition("# ")[2].strip()
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        exec(code[1], {})
-    return out.getvalue().strip() == expected, out.getvalue().strip()
 
 
 def graphs_proved(models: Path) -> Finding:
@@ -156,7 +143,6 @@ def below(models: Path) -> Finding:
 
 
 CLAIMS: dict[str, tuple[str, Callable[[Path], Finding]]] = {
-    "the Python lines": ("", python_sample),
     "order: real graphs": ("graphs", graphs_proved),
     "order: 50,256 ops": ("", large_network),
     "arena: the peak": ("onnx", arenas),

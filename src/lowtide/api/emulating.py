@@ -123,7 +123,7 @@ def emulate(
             tell(f"compiling for and running on {board.title} in qemu")
             runs.append(run_on(board, project, name, vectors, Path(folder)))
     calls = any("arm_nnfunctions.h" in text for text in project.files.values())
-    arenas = {board.name: _tflm_arena(graph, board, library=calls) for board in boards}
+    arenas = {board.name: _board_arena(graph, board, library=calls) for board in boards}
     rounds = any("#include <math.h>" in text for text in project.files.values())
     result = Emulation(tuple(runs), arenas, vectors.source, vectors.count, rounds)
     if not rounds:
@@ -146,15 +146,23 @@ def _vectors(project: Project, graph: Graph, folder: Path, tell: Callable[[str],
     return host_vectors(graph, own, folder / "host")
 
 
-def _tflm_arena(graph: Graph, board: Board, *, library: bool) -> int | None:
+def any_tflm_arena(graph: Graph) -> int | None:
+    """The arena that TFLM takes for the file whichever kernels run, on 32 bits; None: not known."""
+    return _tflm_arena(graph, "tflm,pointer=32")
+
+
+def _board_arena(graph: Graph, board: Board, *, library: bool) -> int | None:
     """The arena that TFLM takes on a board for the file, with CMSIS-NN or else with reference kernels."""
+    kernels = f"cmsis_nn,simd={board.simd}" if library else "reference"
+    return _tflm_arena(graph, f"tflm,kernels={kernels},pointer=32,interpreter=plain,enums={board.enums}")
+
+
+def _tflm_arena(graph: Graph, target: str) -> int | None:
     from lowtide.runtimes.tflm.arena import Tflm
     from lowtide.target import resolve
 
-    kernels = f"cmsis_nn,simd={board.simd}" if library else "reference"
-    build = f"pointer=32,interpreter=plain,enums={board.enums}"
     try:
-        required = Tflm(resolve(f"tflm,kernels={kernels},{build}")).of_unmodified(graph)
+        required = Tflm(resolve(target)).of_unmodified(graph)
     except InputError:
         return None
     return None if required is None or required.parts.unknown else required.required_bytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -68,7 +69,8 @@ def run(options: argparse.Namespace) -> int:
     else:
         from lowtide.report.text import plan_text
 
-        show(f"{plan_text(plan, verbose=options.verbose)}\n\n{sizes_text(project.sizes)}{emulation_text(emulation)}")
+        text = f"{first_screen(options, project.sizes, 'own kernels')}{emulation_text(emulation)}"
+        show(f"{text}\n\n{plan_text(plan, verbose=True)}" if options.verbose else text)
     if not options.quiet:
         for path in (*files.paths, *code):
             say(f"wrote {path}")
@@ -156,7 +158,8 @@ def _run_library(options: argparse.Namespace, boards: Sequence[Board]) -> int:
         tested = {} if emulation is None else {"boards": emulation.rows()}
         show_json({**asdict(project.sizes), "segments": segments_of(chosen), **tested})
     else:
-        show(f"{sizes_text(project.sizes)}\n{segments_text(chosen)}{emulation_text(emulation)}")
+        text = f"{first_screen(options, project.sizes, 'CMSIS-NN')}{emulation_text(emulation)}"
+        show(f"{text}\n\n{segments_text(chosen)}" if options.verbose else text)
     if not options.quiet:
         for path in texts:
             say(f"wrote {path}")
@@ -185,18 +188,28 @@ def segments_text(chosen: Chosen) -> str:
     return "\n".join([*lines, time])
 
 
-def sizes_text(sizes: CodeSizes) -> str:
-    """What the code takes, as a table."""
+def first_screen(options: argparse.Namespace, sizes: CodeSizes, kernels: str) -> str:
+    """What TFLM takes for the file, what the C takes, and what to type next."""
+    from lowtide.api.emulating import any_tflm_arena
     from lowtide.report.columns import columns
-    from lowtide.sizes import format_size
+    from lowtide.report.first_screen import percent
 
+    today = any_tflm_arena(load(options.model, dims_of(options.dims)))
+    arena = sizes.arena_bytes + sizes.counter_bytes
+    before = ("", "") if today is None else (f"{today:,} B", percent(today, arena))
+    inside = "inputs are the caller's" if options.input == "caller" else "a copy of the inputs is in it"
     rows = [
-        ("C: arena", format_size(sizes.arena_bytes)),
-        ("counters", format_size(sizes.counter_bytes)),
-        ("weights", format_size(sizes.weight_bytes)),
-        ("a run", f"{sizes.macs:,} multiply-accumulates, {sizes.moved_bytes:,} B read and written"),
+        ("", "TFLM", "as C", "", ""),
+        ("static memory", before[0], f"{arena:,} B", before[1], f"predicted; the C's arena and counters: {inside}"),
+        ("weights in flash", "", f"{sizes.weight_bytes:,} B", "", "code and stack: --test qemu measures them"),
+        ("a run", "", "", "", f"{sizes.macs:,} multiply-accumulates, {sizes.moved_bytes:,} B read and written"),
     ]
-    return columns(rows)
+    folder = shlex.quote(options.out)
+    build = f"cmake -S {folder} -B {folder}/build && cmake --build {folder}/build"
+    tested = f"lowtide emit {shlex.quote(options.model)} -o {folder} --test qemu"
+    next_one = f"next: {tested}   (runs it on emulated boards)" if options.test is None else f"next: {build}"
+    head = f"{Path(options.model).name} as C99, {kernels}"
+    return "\n".join([head, columns(rows, right=[1, 2]), *([next_one] if options.layout == "cmake" else [])])
 
 
 def over_budget_text(plan: Plan) -> str:

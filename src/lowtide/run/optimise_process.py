@@ -19,9 +19,7 @@ from typing import Any
 
 from lowtide.errors import InputError, LowtideError, MissingExtraError, first_line
 from lowtide.run import optimise
-from lowtide.run.onnx import draw
 from lowtide.run.optimise import Level, write_optimized
-from lowtide.run.ort_session import PLANNED, open_session
 from lowtide.sizes import Dims
 
 
@@ -88,6 +86,9 @@ def declare_shapes(model: Path, dims: Dims, seed: int = 0) -> None:
     """Declare, in the file itself, the shape of every tensor that has none, as one run on random inputs shows it.
     Raises `InputError`: onnxruntime cannot run the model, or an input cannot be drawn."""
     import onnx
+
+    from lowtide.run.onnx import draw
+    from lowtide.run.ort_session import PLANNED, open_session
 
     proto = onnx.load(str(model), load_external_data=False)
     graph = proto.graph

@@ -244,7 +244,6 @@ def test_what_does_not_go_with_loops_is_said(model: Path, tmp_path: Path, capsys
     """Other targets, other changes, other options: one line, and how to mend it."""
     for arguments, words in (
         (["--allow", "loops"], "--target loops"),
-        (["--target", "loops", "--allow", "loops,fission"], "alone"),
         (["--target", "loops", "--stream-input"], "--allow loops"),
         (["--target", "loops", "--allow", "loops", "--max-ops", "9"], "--max-ops"),
         (["--target", "loops", "--allow", "loops", "--method", "rpo"], "--method"),

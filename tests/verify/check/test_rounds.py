@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 import lowtide
-from lowtide.api import plan_html
+from lowtide.api.reporting import plan_html
 from lowtide.api.rewrites.moves import NestTiles, TilePeak
 from lowtide.errors import InputError, VerificationError
 from lowtide.plan import Plan, from_json

@@ -1,8 +1,6 @@
 """Are the runtime's figures in a plan those of the plan, and of its order?
 
 What a runtime takes by its defaults is not checked here: `--run` measures it.
-
-Fields of a plan that only plans of other kinds use: in this plan no check would read them.
 """
 
 from __future__ import annotations
@@ -18,12 +16,10 @@ from lowtide.ops.families import flops_of
 from lowtide.ops.forms import Contraction, Convolution
 from lowtide.ops.meaning import meaning
 from lowtide.plan import Figures, Plan, RuntimeFigure
-from lowtide.rewrites import CutRegion, Sums
+from lowtide.rewrites import CutRegion
 from lowtide.target import Target, resolve
-from lowtide.verify.check.aliases import has_aliases
 from lowtide.verify.check.memory import work_out
 from lowtide.verify.check.order import simulate
-from lowtide.verify.check.parts import has_cuts
 
 _COUNTS = {field.name for field in msgspec.structs.fields(Figures)} - {"arena_lost"}
 
@@ -92,42 +88,6 @@ def _in_use(graph: Graph, plan: Plan) -> int:
     planned, following = set(plan.order), iter(plan.order)
     in_file = [next(following) if op in planned else op for op in sorted(o.id for o in seen.ops)]
     return simulate(seen, work_out(seen, target), target.as_run(seen, in_file)).peak
-
-
-_OF_MOVES = ("traffic_bytes", "traffic_lower_bound_bytes", "traffic_proof", "streams", "spilling")
-_OF_MEMORIES = ("residency", "workspace_memories", "runtime_arenas")
-_NOT_OF_LOOPS = ("recomputation", "swapping", "rounds")
-_NOT_OF_MOVES = ("recomputation", "swapping", "loops")
-
-
-def check_read(plan: Plan, target: Target) -> None:
-    """See that each field of a plan is one that is read in a plan of its kind. Raises `VerificationError`: ``unread``:
-    recomputed rows where nothing is cut, costs of runs where loops or moves are, a runtime's parts under a target of
-    another one, and the like."""
-    cuts = has_cuts(plan)
-    changes = plan.rewrites or plan.loops or plan.fission
-    unread = (
-        (plan.moves is None, _OF_MOVES, "moves nothing"),
-        (plan.memories is None, _OF_MEMORIES, "has one memory"),
-        (bool(plan.loops), _NOT_OF_LOOPS, "has loops"),
-        (plan.moves is not None, _NOT_OF_MOVES, "moves tensors"),
-        (not cuts, ("halos", "streams"), "cuts nothing"),
-        (plan.recomputation is None or cuts, ("swapping",), "counts no time of transfers"),
-        (not changes, ("exactness",), "changes nothing"),
-        (target.rule != "tflm", ("runtime_parts", "runtime_arenas"), f"is for {target.name}"),
-        (target.rule != "onnxruntime", ("runtime_unknown",), f"is for {target.name}"),
-        (plan.runtime_arena_bytes is None, ("runtime_unknown", "runtime_parts"), "has no runtime's arena"),
-    )
-    for holds, names, what in unread:
-        for name in names if holds else ():
-            if getattr(plan, name) is not None:
-                raise VerificationError("unread", f"the plan {what}, and says {name}, which nobody reads there")
-    if not cuts and any(named.part is not None for named in plan.ops):
-        raise VerificationError("unread", "the plan cuts nothing, and an op of it is a part")
-    if not cuts and any(isinstance(r, Sums) for r in plan.rewrites or ()):
-        raise VerificationError("unread", "the plan cuts nothing, and computes an op of sums")
-    if plan.moves is not None and has_aliases(plan):
-        raise VerificationError("unread", "the plan moves tensors, and some lie in others")
 
 
 def check_halos(rounds: Sequence[tuple[Graph, Plan]], plan: Plan) -> str | None:

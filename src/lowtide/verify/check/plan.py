@@ -17,7 +17,7 @@ from lowtide.verify.check.aliases import aliased, check_aliases, has_aliases
 from lowtide.verify.check.banks import allowed_statuses, as_one_arena, check_arenas, check_capacities
 from lowtide.verify.check.bound import check_bound, check_budget, largest_single_op, least_permitted
 from lowtide.verify.check.conflict import alone_too_large, check_conflict
-from lowtide.verify.check.figures import check_counts, check_figures, check_halos, check_read
+from lowtide.verify.check.figures import check_counts, check_figures, check_halos
 from lowtide.verify.check.fission import verify_fission
 from lowtide.verify.check.layout import aligned_load, check_fixed, check_layout
 from lowtide.verify.check.loops import check_loops
@@ -33,6 +33,7 @@ from lowtide.verify.check.rewrites import before_cuts, check_allowed, check_clon
 from lowtide.verify.check.runtime_arena import check_runtime_arena
 from lowtide.verify.check.streams import in_the_fast_memory
 from lowtide.verify.check.sums import check_recomputed_operations
+from lowtide.verify.check.unread import check_read
 from lowtide.verify.check.writes import check_writes
 from lowtide.verify.prove.traffic import check_proof
 from lowtide.verify.report import HeldRule, Report
