@@ -142,6 +142,8 @@ def check_emit(model: str | Path, dims: Dims = NO_DIMS) -> None:
     """See that C can be written for a model, before time is spent on planning it. Raises as `emit_c`."""
     from lowtide.emit.project import check
 
+    if not str(model).lower().endswith(".tflite") and Path(model).is_file():
+        raise InputError("C is written for .tflite files alone; convert the model to TFLite", str(model))
     graph = load(model, dims)
     check(graph, _bytes_of(graph))
 

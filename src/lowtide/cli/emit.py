@@ -201,13 +201,17 @@ def first_screen(options: argparse.Namespace, sizes: CodeSizes, kernels: str) ->
     rows = [
         ("", "TFLM", "as C", "", ""),
         ("static memory", before[0], f"{arena:,} B", before[1], f"predicted; the C's arena and counters: {inside}"),
-        ("weights in flash", "", f"{sizes.weight_bytes:,} B", "", "code and stack: --test qemu measures them"),
+        ("weights in flash", "", f"{sizes.weight_bytes:,} B", "", ""),
         ("a run", "", "", "", f"{sizes.macs:,} multiply-accumulates, {sizes.moved_bytes:,} B read and written"),
     ]
     folder = shlex.quote(options.out)
     build = f"cmake -S {folder} -B {folder}/build && cmake --build {folder}/build"
     tested = f"lowtide emit {shlex.quote(options.model)} -o {folder} --test qemu"
-    next_one = f"next: {tested}   (runs it on emulated boards)" if options.test is None else f"next: {build}"
+    next_one = (
+        f"next: {tested}   (code, stack and instructions, on emulated boards)"
+        if options.test is None
+        else f"next: {build}"
+    )
     head = f"{Path(options.model).name} as C99, {kernels}"
     return "\n".join([head, columns(rows, right=[1, 2]), *([next_one] if options.layout == "cmake" else [])])
 

@@ -333,13 +333,20 @@ def _next(request: Request, plan: Plan, options: argparse.Namespace) -> list[str
         from lowtide.api.default.ways import next_commands
 
         ways = next_commands(request, plan, _teller(options.line))
-        return [f"{_command(options, way.name, way.options)}   ({way.gives})" for way in ways]
+        out = "" if options.out is None else f" -o {shlex.quote(options.out)}"
+        return [
+            f"{_command(options, way.name, way.options)}{out if way.name == 'plan' else ''}   ({way.gives})"
+            for way in ways
+        ]
+    shapes = [f" --shape {shlex.quote(f'{name}={shape}')}" for name, shape in found.sizes.items() if shape]
+    others = f"{_command(options, 'plan', {})}{''.join(shapes[:1])}   (with sizes of your own)"
+    more = [others] if found.assumed and shapes else []
     if options.out is None:
         ending = "".join(Path(str(options.model)).suffixes[-1:])
         ending = ".graph.json" if ending in ("", ".json") else ending
-        return [f"{_command(options, 'plan', {})} -o small{ending}   (writes it)"]
+        return [f"{_command(options, 'plan', {})} -o small{ending}   (writes it)", *more]
     if found.measured:
         where = f"import sys; sys.path.append({str(Path(options.out).resolve().parent)!r})"
-        return [f"{where}; from {_module(options.out)} import open_session; session = open_session()"]
+        return [f"{where}; from {_module(options.out)} import open_session; session = open_session()", *more]
     path = Path(options.out).with_name(f"{_stem(options.out)}.plan.json")
     return [f"lowtide verify {shlex.quote(str(options.model))} {shlex.quote(str(path))}"]

@@ -96,7 +96,7 @@ def _sizes(comparison: Comparison) -> list[str]:
         return []
     text = ", ".join(f"{name} {shape}" for name, shape in list(comparison.sizes.items())[:3] if shape)
     more = ", ..." if len(comparison.sizes) > 3 else ""
-    assumed = " (sizes assumed, and a written model takes no others; choose with --dim NAME=SIZE)"
+    assumed = " (sizes assumed, and a written model takes no others)"
     return [f"{text}{more}{assumed if comparison.assumed else ''}"]
 
 

@@ -89,7 +89,7 @@ def _kernels(request: Request, plan: Plan, tell: Tell) -> Iterator[NextCommand]:
         key=lambda each: each[1].required_bytes,
     )
     if _fits(request, plan, choice.required_bytes):
-        gives = f"{size_text(choice.required_bytes)} where {_LIBRARIES[kernels]} run"
+        gives = f"{size_text(choice.required_bytes)} where {_LIBRARIES[kernels]} run; WRONG results with others"
         yield NextCommand("plan", gives, {"--for": f"{request.target or 'tflm'},kernels={kernels}"})
 
 
