@@ -31,11 +31,19 @@ class EagerStep:
         sizes: dict[Kernel, tuple[int, ...]] = {}
         workspace: dict[Kernel, int] = {}
         size_of = {tensor.name: tensor.size for tensor in planned.graph.tensors}
+        of_input: tuple[tuple[str, Any], Kernel] | None = None
         for action, op in zip(planned.program.actions, planned.graph.ops, strict=True):
             names = [name for name in action.outputs if name is not None]
             kernel = action.call.target, tuple([planned.program.forms[name].shape for name in names])
             workspace[kernel] = max(workspace.get(kernel, 0), op.workspace)
             sizes[kernel] = tuple([size_of[name] for name in names])
+            if of_input is not None and of_input[0] == (action.call.target, action.call.args[:3]):
+                # eager has one kernel for both gradients of a convolution, that of the input first
+                both = action.call.target, of_input[1][1] + kernel[1]
+                alone = workspace[of_input[1]] - sum(sizes[kernel])
+                workspace[both] = max(workspace.get(both, 0), op.workspace, alone)
+                sizes[both] = sizes[of_input[1]] + sizes[kernel]
+            of_input = (action.call.target, action.call.args[:3]), kernel
         heights, end = self.run.live_bytes(sizes, workspace)
         live = {root_of(result.value) for result in program.results}
         held = sum(t.size for t in step.graph.tensors if t.name in live and t.id in step.graph.producer)

@@ -279,7 +279,8 @@ class Step:
         if replan is not True and len(self._others) >= replan:
             more = f"and plans {replan:d} other shapes at most; give batches of one size, or compile with replan=True"
             raise InputError(f"{difference(self._key, key)}, {more}", self.program.name)
-        self._others[key, mode] = replace(self._job, options=self._options_for(key)).build(batch)
+        options = self._options_for(key) if mode == self._mode else self._job.options  # another may need more
+        self._others[key, mode] = replace(self._job, options=options).build(batch)
         return self._others[key, mode]
 
     def _options_for(self, key: Key) -> PlanOptions:
