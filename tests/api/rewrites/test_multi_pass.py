@@ -141,7 +141,6 @@ def test_nothing_runs_again_where_the_best_order_fits(source: Path):
         ({}, "name one, as with --budget"),
         ({"max_overhead": "50%", "exact_bits": True}, "--exact-bits"),
         ({"max_overhead": "50%", "max_ops": 9}, "--max-ops"),
-        ({"budget": 10, "allow": "fission,recompute,loops"}, "with fission or with swap"),
     ],
 )
 def test_what_does_not_go_together_is_said(settings: dict[str, Any], text: str, source: Path):
