@@ -28,7 +28,7 @@ COMMANDS = "lowtide.commands"  # functions that give a command's parser its argu
 RESEARCH: Mapping[str, Collection[str]] = {
     METHODS: ("hmcos", "serenity", "zhong"),
     SPILL_METHODS: ("belady", "cosma", "cosma-dnc", "cosma-fs", "greedy-spill"),
-    RECOMPUTE_METHODS: ("checkmate", "chen", "dtr", "fastsa", "moccasin", "torchtitan"),
+    RECOMPUTE_METHODS: ("checkmate", "chen", "dtr", "fastsa", "magis", "moccasin", "torchtitan"),
     NETWORKS: ("zoo",),
     COMMANDS: ("bench",),
 }
