@@ -7,10 +7,13 @@ waits too unless it is worse than the best by more than delta::
     within T seconds     the same with bytes and seconds changed over
 
 Rules: enable, lift, disable and mutate of the F-Tree; rematerialise, swap, and either taken back. Of TASO's rules there
-is the one of merged products, before the search (``--allow ...,merge``). Not as printed: nodes of the F-Tree are not
-enabled inside each other, as plans have no parts within parts; the F-Tree is built once, of the step's best order; the
-simulator is a cost file; of each rule `width` places are tried, those of most bytes first; a leaf that is enabled may be
-lifted at once (`leaves` false), as its parts alone seldom lower the peak, and would wait behind every other rule.
+is the one of merged products, before the search (``--allow ...,merge``). Not as printed:
+
+- nodes of the F-Tree are not enabled inside each other, as plans have no parts within parts;
+- a leaf that is enabled may be lifted at once (unless `leaves`): its parts alone seldom lower the peak, so it would wait
+  behind every other rule;
+- of each rule `width` places are tried, those of most bytes first;
+- the F-Tree is built once, of the step's best order, and the simulator is a cost file.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ class Evaluator:
         graph, entries = problem.model.graph, list[tuple[int, int]]()
         copied: set[int] = set()
         for i, v in runs:
-            makers = (graph.producer.get(t) for t in graph.op_by_id[v].inputs)
+            makers = [graph.producer[t] for t in graph.op_by_id[v].inputs if t in graph.producer]
             fresh = [u for u in dict.fromkeys(makers) if u in copies and u not in copied]
             copied.update(fresh)
             entries += [*((graph.index_of[u], _COPY) for u in fresh), (graph.index_of[v], i)]
@@ -189,18 +189,27 @@ class Evaluator:
         return with_transfers(problem, part.order, values, budget)
 
     def key(self, state: State) -> bytes:
-        """Equal for states of equal graphs: the hash of algorithm 3, of each run with those that it reads from."""
+        """Equal for states of equal graphs: the hash of algorithm 3, of each run what it reads from, back to the
+        inputs, then what reads from it."""
         graph, (_, node_of) = self.step.graph, self._nodes(state)
-        latest: dict[int, bytes] = {}
+        latest: dict[int, int] = {}
         hashes: list[bytes] = []
+        readers: list[list[bytes]] = []
         for v in state.runs:
             op, k = graph.op_by_id[v], node_of.get(v, OUTSIDE)
             moved = [t in state.moved for t in op.outputs]
             words = [self._own[v], repr((k, k >= 0 and state.counts[k], moved)).encode()]
-            words += [latest.get(t, b"%d" % t) for t in op.inputs]
+            words += [hashes[latest[t]] if t in latest else b"%d" % t for t in op.inputs]
             hashes.append(blake2b(b"|".join(words), digest_size=8).digest())
-            latest.update((t, hashes[-1] + b"%d" % n) for n, t in enumerate(op.outputs))
-        return blake2b(b"".join(sorted(hashes)), digest_size=16).digest()
+            for t in op.inputs:
+                if t in latest:
+                    readers[latest[t]].append(hashes[-1])
+            readers.append([])
+            latest.update(dict.fromkeys(op.outputs, len(hashes) - 1))
+        both = [
+            blake2b(own + b"".join(sorted(by)), digest_size=8).digest() for own, by in zip(hashes, readers, strict=True)
+        ]
+        return blake2b(b"".join(sorted(both)), digest_size=16).digest()
 
 
 def _own_key(graph: Graph, op: int) -> bytes:
