@@ -40,7 +40,7 @@ class OpEntry(msgspec.Struct, forbid_unknown_fields=True):
     output may lie over, if they die there; null: as the target says of its type. `cost`: how long a run takes,
     in a unit of the graph's own, for plans that rematerialise. `labels`: which rows it reads for which rows of its
     results, as in einsum: ``"n c . ., o c . . -> n o . ."`` (dialect ``labels``). `torch`: what it is in PyTorch, an
-    expression with ``{0}`` for its first operand (dialect ``labels``; `lowtide_research.torch_code` writes it, nothing
+    expression with ``{0}`` for its first operand (dialect ``labels``; for code that lowtide-research writes, nothing
     here runs it). `writes`: the inputs over whose bytes it writes, so that who reads the old ones runs earlier;
     ``[]``: none, as a view; null: it may, where it makes an alias."""
 

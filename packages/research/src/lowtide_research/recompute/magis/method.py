@@ -10,7 +10,7 @@ Rules: enable, lift, disable and mutate of the F-Tree; rematerialise, swap, and 
 is the one of merged products, before the search (``--allow ...,merge``). Not as printed:
 
 - nodes of the F-Tree are not enabled inside each other, as plans have no parts within parts;
-- a leaf that is enabled may be lifted at once (unless `leaves`): its parts alone seldom lower the peak, so it would wait
+- an enabled leaf may be lifted at once (unless `leaves`): its parts alone seldom lower the peak, so it would wait
   behind every other rule;
 - of each rule `width` places are tried, those of most bytes first;
 - the F-Tree is built once, of the step's best order, and the simulator is a cost file.
