@@ -1,24 +1,28 @@
 """MAGIS's seven training steps (Chen et al., ASPLOS 2024, figures 9 to 12), beside either of its means and baselines.
 
-    python bench/magis.py -o results/magis [--time 20] [--only magis_unet] [--kinds joint micro]
+    python bench/magis.py -o results/magis [--time 10] [--only magis_unet] [--kinds joint micro] [--shares 80 60 40]
     python bench/magis.py -o results/magis-cpu --cost bench/cost/cpu-sizes.json
     python bench/magis.py --page results/magis
 
 The last makes the pages magis and magis-curves of both. A cell that the JSON file has is not measured again; all of
-them are of one commit, and each search has the same seconds.
+them are of one commit, and each search has the same seconds. How many searches there are is said first: by default 41
+of each workload, at most 48 minutes for all seven (many end before their time); with `--shares 80 60 40 30 20 15 10`,
+of which the curves are made, 111 and at most 130 minutes.
 
 Within 10 and 5 % more time the least peak (figure 9), within shares of the peak the least added time (figures 10 to
 12), of plans of several kinds: tiles and recomputation together (*joint*), the same with tensors that leave memory
-(*with swaps*), either alone (*micro-batches*, *recomputation*), and published methods. Shares are of the peak of the
-step in file order, as MAGIS's are; every plan is verified. A plan within less is one within more: a cell of the curves
-is the least time of all plans of its kind within that share. Without `--cost` times are those of a roofline
-(`rtx3090.json`), under which tiles are nearly free; a CPU has no other memory, so that nothing moves there. Swaps and
-`pofo` move tensors to the host at 12 GB/s each way; `pofo8` is figure 12's: POFO on one of eight micro-batches.
+(*with swaps*), MAGIS's own search (`--method magis`, with swaps), either alone (*micro-batches*, *recomputation*), and
+published methods. Shares are of the peak of the step in file order, as MAGIS's are; every plan is verified. A plan
+within less is one within more: a cell of the curves is the least time of all plans of its kind within that share.
+Without `--cost` times are those of a roofline (`rtx3090.json`), under which tiles are nearly free; a CPU has no other
+memory, so that nothing moves there. Swaps and `pofo` move tensors to the host at 12 GB/s each way; `pofo8` is figure
+12's: POFO on one of eight micro-batches.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -30,7 +34,7 @@ from magis_pictures import COLOURS, NAMES, Plans, svg
 
 OVERHEADS, SHARES = (10, 5), (80, 60, 40, 30, 20, 15, 10)
 METHODS = ("chen", "dtr", "fastsa", "torchtitan", "rotor", "pofo")
-KINDS = ("joint", "moved", "micro", "again", *MERGED, *METHODS, *PARTS)
+KINDS = ("joint", "moved", "magis", "micro", "again", *MERGED, *METHODS, *PARTS)
 Cells = dict[str, dict[str, Any]]
 """Of one workload, by kind and bound: ``joint_t10`` is within 10 % more time, ``joint_p40`` within 40 % of the peak."""
 
@@ -57,21 +61,26 @@ def measure(given: Any) -> None:
         if former["machine"] != results["machine"] or former["time"] != given.time:
             raise SystemExit(f"{file} is of another commit, machine or time; name another file")
         results["rows"] = former["rows"]
+    asked = [(kind, bound) for kind in given.kinds for bound in bounds_of(kind, given.shares)]
+    say(f"{len(asked)} searches of each workload, {len(asked) * len(given.only) * given.time / 60:.0f} minutes at most")
     for name in given.only:
         row, cells = Workload(name, given.cost, given.time), results["rows"].setdefault(name, {})
-        for kind in given.kinds:
-            overheads = [] if kind in (*METHODS, *PARTS) else OVERHEADS[:1] if kind in MERGED else OVERHEADS
-            shares = () if kind in MERGED else SHARES
-            for bound in (*(f"t{o}" for o in overheads), *(f"p{s}" for s in shares)):
-                if f"{kind}_{bound}" in cells:
-                    continue
-                try:
-                    found = row.cell(kind, bound)
-                except InputError as error:
-                    found = {"status": "refused", "why": str(error)[:200]}
-                cells[f"{kind}_{bound}"] = found
-                say(f"{name} {kind} {bound}: {found}")
-                file.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        for kind, bound in asked:
+            if f"{kind}_{bound}" in cells:
+                continue
+            try:
+                found = row.cell(kind, bound)
+            except InputError as error:
+                found = {"status": "refused", "why": str(error)[:200]}
+            cells[f"{kind}_{bound}"] = found
+            say(f"{name} {kind} {bound}: {found}")
+            file.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+def bounds_of(kind: str, shares: Sequence[int]) -> list[str]:
+    """Bounds within which plans of a kind are sought."""
+    overheads = () if kind in (*METHODS, *PARTS) else OVERHEADS[:1] if kind in MERGED else OVERHEADS
+    return [*(f"t{o}" for o in overheads), *(f"p{s}" for s in (() if kind in MERGED else shares))]
 
 
 def text(cells: Cells, kind: str, bound: str) -> str:
@@ -94,7 +103,7 @@ def peaks(rows: dict[str, Cells], how: str) -> list[str]:
     """The tables of figures 9 and 10."""
     lines = [how, "", "Least peak within so much more time, as a share of the file order's; in brackets how many "
              "parts; *at least*: what no joint plan needs less than.", ""]  # fmt: skip
-    kinds = ("joint", "moved", "micro", "again")
+    kinds = ("joint", "moved", "magis", "micro", "again")
     head = [f"{NAMES.get(kind, kind)}, {o} %" for o in OVERHEADS for kind in kinds]
     body = [
         (name, *(text(cells, *pair[::-1]) for pair in product([f"t{o}" for o in OVERHEADS], kinds)),
@@ -172,7 +181,11 @@ def curves(rows: dict[str, Cells], how: str, stem: Path) -> list[str]:
         kinds, plans = [k for k in COLOURS if any(f"{k}_p{s}" in cells for s in SHARES)], plans_of(cells)
         picture = stem.with_name(f"{stem.name}-{name.removeprefix('magis_')}.svg")
         picture.write_text(svg(name, plans, kinds), encoding="utf-8")
-        body = [(f"{share} %", *(time_text(cells, plans, kind, share) for kind in kinds)) for share in SHARES]
+        body = [
+            (f"{share} %", *(time_text(cells, plans, kind, share) for kind in kinds))
+            for share in SHARES
+            if any(f"{kind}_p{share}" in cells for kind in kinds)
+        ]
         lines += [f"### {name}", "", f"![{name}]({picture.name})", "",
                   *table(("share of the peak", *(NAMES.get(kind, kind) for kind in kinds)), body), ""]  # fmt: skip
     return [*lines, baselines_below(rows), ""]
@@ -209,7 +222,8 @@ def main() -> None:
     """Measure, or write the pages of what was measured."""
     parser = script(__doc__)
     parser.add_argument("--cost")
-    parser.add_argument("--time", type=float, default=20.0, help="seconds of each search")
+    parser.add_argument("--time", type=float, default=10.0, help="seconds of each search")
+    parser.add_argument("--shares", nargs="*", type=int, default=[80, 40], choices=SHARES, help="of the peak, in %%")
     parser.add_argument("--only", nargs="*", default=WORKLOADS)
     parser.add_argument("--kinds", nargs="*", default=KINDS, choices=KINDS)
     parser.add_argument("--page", type=Path, help="write the pages of PAGE.json and PAGE-cpu.json")

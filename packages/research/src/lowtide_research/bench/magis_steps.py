@@ -46,9 +46,10 @@ class Workload:
             return self.of_parts(PARTS[kind], int(bound[1:]))
         merge, base = kind in MERGED, kind.removeprefix("merged") or "joint"
         how: dict[str, Any] = {"max_overhead" if bound[0] == "t" else "budget": f"{bound[1:]}%", "time": self.seconds}
-        if base in ("joint", "moved", "micro"):
-            allow = "recompute,fission" + ",swap" * (base == "moved") + ",merge" * merge
-            how |= {"method": "microbatch"} if base == "micro" else {}
+        if base in ("joint", "moved", "micro", "magis"):
+            moves = base == "moved" or (base == "magis" and self.file.bandwidth is not None)
+            allow = "recompute,fission" + ",swap" * moves + ",merge" * merge
+            how |= {"method": methods[base]} if base in (methods := {"micro": "microbatch", "magis": "magis"}) else {}
             return figures(lowtide.research.plan(self.graph, allow=allow, cost=self.cost, **how))
         if merge:
             return self.merged_again(float(bound[1:]))
