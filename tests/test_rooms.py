@@ -178,6 +178,7 @@ OF_RESEARCH = {
     "bench/test_train_known.py": "bench/activation_budget",
     "recompute/test_baselines.py": ("recompute/checkmate recompute/chen recompute/fastsa recompute/torchtitan"),
     "recompute/test_magis.py": "recompute/magis/",
+    "bench/test_magis.py": "bench/magis_steps",
     "torch_code/test_source.py": "torch_code/kernels torch_code/__main__",
     "bench/test_allocation.py": "bench/placing",
     "bench/test_sampling.py": "bench/drawing",
