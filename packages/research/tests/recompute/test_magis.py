@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Sequence
 from random import Random
 from typing import Any
@@ -22,6 +24,7 @@ from lowtide.stop import Limits
 from lowtide.transform.fission import Region
 from lowtide.verify.check.memory import work_out
 from lowtide.verify.check.recompute import footprints_of_runs
+from lowtide_research import zoo
 from lowtide_research.recompute.magis.method import Magis, rank
 from lowtide_research.recompute.magis.rules import mutated
 from lowtide_research.recompute.magis.state import OUTSIDE, Evaluated, Evaluator, State
@@ -178,6 +181,22 @@ def _figures(peak: int, seconds: float) -> Any:
 
 def _bounded(most_bytes: int | None = None, most_seconds: float | None = None) -> Any:
     return type("Bound", (), {"most_bytes": most_bytes, "most_seconds": most_seconds})()
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_with_the_best_state_until_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And its plan holds: a search that went on would take an hour."""
+    search = Magis.search_step
+
+    def begun(method: Magis, step: StepProblem, limits: Limits) -> Sequence[Found]:
+        threading.Timer(1.0, signal.raise_signal, [signal.SIGINT]).start()
+        return search(method, step, limits)
+
+    monkeypatch.setattr(Magis, "search_step", begun)
+    graph = zoo.build("magis_bert_base:layers=2,batch=8").graph()
+    plan = lowtide.research.plan(graph, allow=ALLOW, method="magis", max_overhead="10%", time=3600)
+    lowtide.verify(graph, plan)
+    assert plan.stopped == "interrupt"
 
 
 def test_options_are_the_papers_and_are_checked() -> None:

@@ -18,6 +18,7 @@ is the one of merged products, before the search (``--allow ...,merge``). Not as
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,7 +34,8 @@ from lowtide.stop import Limits
 if TYPE_CHECKING:
     from lowtide.optimize.parted import Found
     from lowtide.optimize.step_search import StepProblem
-    from lowtide_research.recompute.magis.state import Evaluated
+    from lowtide_research.recompute.magis.state import Evaluated, Evaluator, State
+    from lowtide_research.recompute.magis.tree import Tree
 
 _KEPT = 24  # states that are handed back, for what an arena takes more
 _WAITING = 512  # states of the queue; worse ones are left out
@@ -69,9 +71,8 @@ class Magis:
         return [(at.choice, at.spent) for at in self.states(step, limits)[0]]
 
     def states(self, step: StepProblem, limits: Limits) -> tuple[list[Evaluated], Counter[str]]:
-        """The same with what became of the states: evaluated, known before (``duplicate``), worse than delta
-        (``worse``), and how many each rule made."""
-        from lowtide_research.recompute.magis.rules import mutated
+        """The same with what became of the states: how many each rule made, and of these how many were scheduled
+        (``evaluated``), known before (``duplicate``), or worse than delta (``worse``)."""
         from lowtide_research.recompute.magis.state import Evaluator
         from lowtide_research.recompute.magis.tree import Tree
 
@@ -79,36 +80,56 @@ class Magis:
         if (why := shares_storages(sequenced(model, step.order))) is not None:
             raise InputError(f"method {self.name} cannot do this: {why}; leave out --method")
         tree = Tree.built(step.graph, model, step.order, self.levels)
-        evaluator, counted = Evaluator(step, tree, self.reschedule), Counter[str]()
-        begin = evaluator.evaluated(evaluator.begin())
-        assert begin is not None, step.graph
-        best, found = begin, [begin]
-        seen, number = {evaluator.key(begin.state)}, 0
-        waiting = [(rank(step, begin), 0, begin)]
-        while waiting and not limits.over():
-            at = heappop(waiting)[2]
-            for rule, state in mutated(at, tree, step.graph, self.width, leaves=self.leaves):
-                if limits.over():
+        search = _Search(self, step, tree, Evaluator(step, tree, self.reschedule), limits)
+        with limits.interrupt:
+            search.run()
+        met = [at for at in search.found if rank(step, at)[0] <= _bound(step) * (1 + 1e-12)]
+        return met or search.found, search.counted
+
+
+class _Search:
+    """Algorithm 3: `found` are the best states, the very best first."""
+
+    def __init__(self, method: Magis, step: StepProblem, tree: Tree, evaluator: Evaluator, limits: Limits) -> None:
+        self.method, self.step, self.tree, self.evaluator, self.limits = method, step, tree, evaluator, limits
+        self.found: list[Evaluated] = []
+        self.counted: Counter[str] = Counter()
+        self.waiting: list[tuple[tuple[float, float, float], int, Evaluated]] = []
+        self.seen: set[bytes] = set()
+
+    def run(self) -> None:
+        """Until no state waits, or the time is up."""
+        from lowtide_research.recompute.magis.rules import mutated
+
+        began, method = time.perf_counter(), self.method
+        self._take(self.evaluator.begin())
+        while self.waiting and not self.limits.over():
+            at = heappop(self.waiting)[2]
+            for rule, state in mutated(at, self.tree, self.step.graph, method.width, leaves=method.leaves):
+                if self.limits.over():
                     break
-                counted[rule] += 1
-                key = evaluator.key(state)
-                if key in seen:
-                    counted["duplicate"] += 1
-                    continue
-                seen.add(key)
-                new = evaluator.evaluated(state)
-                counted["evaluated"] += 1
-                if new is None or rank(step, new) > rank(step, best, self.delta):
-                    counted["worse"] += 1
-                    continue
-                seen.add(evaluator.key(new.state))
-                number += 1
-                heappush(waiting, (rank(step, new), number, new))
-                found = nsmallest(_KEPT, [*found, new], key=lambda other: rank(step, other))
-                best = found[0]
-            waiting = waiting if len(waiting) < 2 * _WAITING else nsmallest(_WAITING, waiting)
-        met = [other for other in found if rank(step, other)[0] <= _bound(step) * (1 + 1e-12)]
-        return met or found, counted
+                self.counted[rule] += 1
+                self._take(state)
+            if len(self.waiting) > 2 * _WAITING:
+                self.waiting = nsmallest(_WAITING, self.waiting)
+            self.limits.tell(f"{len(self.seen)} states", self.found[0].peak)
+        self.limits.tally.add("states", self.counted["evaluated"], began)
+
+    def _take(self, state: State) -> None:
+        """Schedule a state that is new, and let it wait unless it is much worse than the best."""
+        key = self.evaluator.key(state)
+        if key in self.seen:
+            self.counted["duplicate"] += 1
+            return
+        self.seen.add(key)
+        new = self.evaluator.evaluated(state)
+        self.counted["evaluated"] += 1
+        if new is None or (self.found and rank(self.step, new) > rank(self.step, self.found[0], self.method.delta)):
+            self.counted["worse"] += 1
+            return
+        self.seen.add(self.evaluator.key(new.state))
+        heappush(self.waiting, (rank(self.step, new), len(self.seen), new))
+        self.found = nsmallest(_KEPT, [*self.found, new], key=lambda at: rank(self.step, at))
 
 
 def rank(step: StepProblem, at: Evaluated, delta: float = 1.0) -> tuple[float, float, float]:
