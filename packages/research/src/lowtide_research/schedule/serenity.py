@@ -36,9 +36,9 @@ and gives the segment up where the budget no longer moves. By default:
   upper end is Kahn's peak again. Each budget tried brings the ends nearer, and T need not grow beyond the number of
   sets of one step: so it ends, by itself or by the limits.
 
-**T** is the paper's limit on the time of a search step: `step_seconds`. By default it is a number of sets that a step may
-hold, so that the same call gives the same order on every machine; 65,536 sets are about 0.2 seconds. The paper does not
-give its T.
+**T** is the paper's limit on the time of a search step: `step_seconds`. By default it is a number of sets that a step
+may hold, so that the same call gives the same order on every machine; 65,536 sets are about 0.2 seconds. The paper does
+not give its T.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Serenity:
         if not 1 <= self.step_limit < 2**62:
             raise InputError(f"serenity.step_limit is {self.step_limit}; take from 1 to 2**62 - 1 sets for a step")
         if not 0 <= self.step_seconds < math.inf:
-            raise InputError(f"serenity.step_seconds is {self.step_seconds}; take seconds of a step, 0 for no such limit")
+            raise InputError(f"serenity.step_seconds is {self.step_seconds}; take seconds, or 0 for none")
 
     @property
     def exact(self) -> bool:
