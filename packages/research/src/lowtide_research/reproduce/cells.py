@@ -53,10 +53,14 @@ def cell_of(part: str, case: Case, method: str, setting: str, limits: Limits) ->
 
 @cache
 def _arena(part: str, case: Case, method: str, limits: tuple[float, int, int]) -> int:
-    """Bytes of TensorFlow Lite's arena for the order of a method on a network."""
     model = subject_of(part, case).model
     run = next(r for r in PARTS[part].runs(case, model, [method]))
     return simple_arena(model, run.method.schedule(model, Limits(*limits)).order)
+
+
+def arena_of(part: str, case: Case, method: str, limits: Limits) -> int:
+    """Bytes of TensorFlow Lite's simple arena for the order of a method on a network, once for equal limits."""
+    return _arena(part, case, method, (limits.seconds, limits.memory_bytes, limits.seed))
 
 
 def rows_of_csv(paper: str, sources: Mapping[str, Source], because: Mapping[str, str]) -> tuple[Row, ...]:
@@ -86,8 +90,7 @@ def _row(figure: Figure, source: Source) -> Row:
 
 def _measured(part: str, case: Case, figure: Figure, limits: Limits) -> Measured:
     if figure.figure == "arena":
-        arena = _arena(part, case, figure.method, (limits.seconds, limits.memory_bytes, limits.seed))
-        return Measured(arena / UNITS[figure.unit])
+        return Measured(arena_of(part, case, figure.method, limits) / UNITS[figure.unit])
     cell = cell_of(part, case, figure.method, figure.setting, limits)
     proved = figure.figure == "peak" and cell.peak_bytes == cell.lower_bound_bytes
     ended = cell.status in ("time", "memory")

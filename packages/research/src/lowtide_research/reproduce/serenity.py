@@ -30,7 +30,7 @@ BECAUSE = {
     "table-2/rewriting/nodes": "a misprint: its parts 33, 28 and 29 add up to 90",
     "figure-3/*": "the cell is rebuilt: the paper's graph is not public, and its wiring decides which orders there are",
     "figure-10/*": "cells are rebuilt: over seeds 0 to 9 a RandWire cell (CIFAR-10 A) gives 1.11 to 1.41 times; "
-    "DARTS's 903 KB is its least peak without the last concat (with it 1,204,224 B, proved); SwiftNet A's 250.9 KB is as "
+    "DARTS's 903 KB is its least peak without the last concat (with it 1,204,224 B, proved); SwiftNet A's 250.9 is as "
     "printed, TensorFlow Lite's 551.0 needs the order of its file, which is not public (breadth first: 376.3)",
     "figure-11": "cells are rebuilt, and page size and what counts are not printed; 1.19 by the sum of all bytes",
     "figure-12/*/tflite": "the order of TensorFlow Lite's file is not public; own order, Kahn's, breadth first, depth "
