@@ -85,6 +85,7 @@ def _scheduled(cell: str, way: Way, seconds: float, memory_bytes: int) -> Schedu
     model = memory_model(graph, BUILT_IN["strict"])
     if way == "tflite":
         return Scheduled(model, Bfs().schedule(model, limits).order, 0.0)
+    plain = None
     if way == "rewriting":
         plain, changed = _scheduled(cell, "order", seconds, memory_bytes), rewritten(graph)
         if len(changed.ops) == len(graph.ops):
@@ -96,7 +97,7 @@ def _scheduled(cell: str, way: Way, seconds: float, memory_bytes: int) -> Schedu
     if schedule.stopped != "proof":
         raise InputError(f"{cell}: {schedule.stopped} ended the search; give it more with --time")
     found = Scheduled(model, schedule.order, spent)
-    if way == "rewriting" and found.peak_bytes >= plain.peak_bytes:
+    if plain is not None and found.peak_bytes >= plain.peak_bytes:
         return Scheduled(plain.model, plain.order, plain.seconds + spent)
     return found
 
