@@ -90,7 +90,7 @@ def test_any_cells_give_an_order(tmp_path: Path) -> None:
         ({"a": [True]}, "there is no such op"),
         ({"a": [999]}, "there is no such op"),
         ({"a": [0, 1], "b": [1]}, "is in two places"),
-        ({"a": [0, 20]}, "needs the results of ops outside"),
+        ({"a": [0, 20]}, "needs results of ops outside"),
     ],
 )
 def test_wrong_scopes(content: object, why: str, tmp_path: Path) -> None:
