@@ -324,7 +324,7 @@ bool SegmentScheduler::algorithm2(const Segment& seg, int number, Bytes floor, B
   }
 }
 
-// Algorithm 2 line by line. Once the budget no longer moves, the printed loop goes on for ever: the segment is given up.
+// Algorithm 2 line by line. Once the budget no longer moves, the printed loop is endless: the segment is given up.
 bool SegmentScheduler::as_printed(const Segment& seg, int number, Bytes hard, std::vector<int>& order) {
   Bytes before = hard, budget = hard;
   for (;;) {
