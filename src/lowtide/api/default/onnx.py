@@ -233,7 +233,7 @@ class Trial:
             tell=self.tell,
         )
         share = rounding(t.dtype for t in plan.tensors)
-        values = _first_bytes(folder / "feeds.npz") + _first_bytes(today.outputs)
+        inputs = _first_bytes(folder / "feeds.npz")
         return [
             _Candidate(
                 one,
@@ -241,7 +241,7 @@ class Trial:
                 ran,
                 _compared(today.outputs, setup.outputs, share),
                 request.slower,
-                predicted_process(setup.model, one.runtime_arena_bytes or 0, one.weights, values),
+                predicted_process(setup.model, one.runtime_arena_bytes or 0, one.weights, inputs),
             )
             for one, setup, ran in zip(plans, planned, after, strict=True)
         ]
