@@ -1,6 +1,6 @@
 """What an onnxruntime process takes with a plan, predicted part by part from the files that are written.
 
-    heap of the session   what nodes need, weights in the model's file, inputs: the process has some free before
+    heap of the session   what nodes need, weights in the model's file, inputs
     own mappings          the arena of the tensors and the arena's table, copies of weights that kernels make
     files that are read   onnxruntime's code, by the kinds of ops that run; weights in a file of their own
 
@@ -12,32 +12,28 @@ has depends on the system. The other constants were measured with onnxruntime 1.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from lowtide.comparison import ProcessMemory, Weights
-from lowtide.read.onnx.proto import bodies, names_read
+from lowtide.read.onnx.proto import all_graphs, bodies, names_read
 from lowtide.run.timing import Setup, run_fresh
 
-_EMPTY_SESSION_BYTES = 8_960_000
+_EMPTY_SESSION_BYTES = 10_450_000
 """A session of one small op in onnxruntime 1.32.0, where it cannot be measured."""
 _NODE_BYTES, _ATTRIBUTE_BYTES = 6300, 1120
 """What a session keeps for a node, and more for each of its attributes."""
-_CODE_BYTES, _KIND_BYTES = 470_000, 31_500
+_CODE_BYTES, _KIND_BYTES = 650_000, 31_500
 """Pages of onnxruntime's code that a run touches beyond those of an empty session, and more for each kind of op."""
-_FREE_BYTES = 1_200_000
-"""What a Python process that imported onnxruntime has free in its heap, beyond what an empty session takes of it."""
-_IN_FILE = 1.08
+_IN_FILE = 1.15
 """What weights take that are read from the model's file, for each of their bytes: gaps between them."""
 _HELD_BY_NODE = 2.5
 """The same of a constant that a node or a body holds: the node, the file and the session each have it."""
 _ARENA_TABLE = 1 / 32
 """What the arena needs for each of its bytes: 8 in a table for every 256."""
-_HEAP_BYTES = 2**20
-"""Copies of weights below this size are in the heap, as glibc has it in a process that has read a model."""
 _PACKED = {
     "MatMul": (1,), "Gemm": (1,), "FusedMatMul": (1,), "FusedGemm": (1,), "LSTM": (1, 2), "GRU": (1, 2),
     "DynamicQuantizeMatMul": (1,), "DynamicQuantizeLSTM": (1, 2), "MatMulInteger": (1,),
@@ -52,41 +48,27 @@ def predicted_process(model: Path, arena_bytes: int, weights: Weights | None, in
     import onnx
 
     where, graph = weights or Weights(), onnx.load(str(model), load_external_data=False).graph
-    graphs = list(_graphs(graph))
+    graphs = list(all_graphs(graph))
     nodes = [node for each in graphs for node in each.node]
     outside = {tensor.name: _outside(tensor) for each in graphs for tensor in each.initializer if _outside(tensor)}
     inside = _inside(graphs)
     copied = _copied(nodes, {**outside, **inside}) if where.prepacked else {}
     mapped = _read(graph, {name: size for name, size in outside.items() if name not in copied})
     copies = sum(copied[name] for name in copied if name in outside)  # else the place of the weight is used anew
-    in_heap = sum(size for name, size in copied.items() if name in outside and size < _HEAP_BYTES)
     kept = _NODE_BYTES * len(nodes) + _ATTRIBUTE_BYTES * sum(len(node.attribute) for node in nodes)
-    held = int(sum(inside.values()))
-    session = empty_session_bytes()
+    held, session, table = sum(inside.values()), empty_session_bytes(), int(_ARENA_TABLE * arena_bytes)
     code = _CODE_BYTES + _KIND_BYTES * len({(node.domain, node.op_type) for node in nodes})
-    table = int(_ARENA_TABLE * arena_bytes)
-    kept_more, held_more, heap_copies, inputs = _above_free([kept, held, in_heap, input_bytes])
-    prepacked = copies - in_heap + heap_copies
-    running = session + code + kept_more + held_more + mapped + prepacked + table + arena_bytes + inputs
-    opening = session + kept_more + held_more + prepacked + _most_twice(copied)
+    running = session + code + kept + held + mapped + copies + table + arena_bytes + input_bytes
+    opening = session + kept + held + copies + _most_twice(copied)
     return ProcessMemory(
         session_bytes=session + code,
-        nodes_bytes=kept_more + table,
-        weights_bytes=held_more + mapped,
-        prepacked_bytes=prepacked,
+        nodes_bytes=kept + table,
+        weights_bytes=held + mapped,
+        prepacked_bytes=copies,
         tensors_bytes=arena_bytes,
-        values_bytes=inputs,
+        values_bytes=input_bytes,
         loading_bytes=max(0, opening - running),
     )
-
-
-def _above_free(parts: Sequence[int]) -> list[int]:
-    """What parts of the heap add to a process, which has some free."""
-    added, free = [], _FREE_BYTES
-    for part in parts:
-        added.append(max(0, part - free))
-        free = max(0, free - part)
-    return added
 
 
 def _most_twice(copied: Mapping[str, int]) -> int:
@@ -97,14 +79,6 @@ def _most_twice(copied: Mapping[str, int]) -> int:
         left -= size
         most = max(most, size - left)
     return most
-
-
-def _graphs(graph: Any) -> Iterator[Any]:
-    """A graph, and the bodies of its nodes."""
-    yield graph
-    for node in graph.node:
-        for body in bodies(node):
-            yield from _graphs(body)
 
 
 def _inside(graphs: Sequence[Any]) -> dict[str, int]:
@@ -133,7 +107,7 @@ def _read(graph: Any, sizes: Mapping[str, int]) -> int:
     read = sum(size for name, size in sizes.items() if name not in within)
     for node in inner:
         branches = [
-            sum(sizes.get(name, 0) for name in {n for each in _graphs(body) for one in each.node for n in one.input})
+            sum(sizes.get(name, 0) for name in {n for each in all_graphs(body) for one in each.node for n in one.input})
             for body in bodies(node)
         ]
         read += max(branches) if node.op_type == "If" else sum(branches)
