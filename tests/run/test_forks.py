@@ -41,7 +41,7 @@ def test_a_call_has_the_callers_folder_and_environment(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LOWTIDE_TEST", "1")
     assert call("none", "support.crashes:place") == [str(tmp_path), "1"]
-    (tmp_path / "given.py").write_text("def twice(x):\n    print('not an answer')\n    return 2 * x\n")
+    (tmp_path / "given").with_suffix(".py").write_text("def twice(x):\n    print('not an answer')\n    return 2 * x\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     assert call("none", "given:twice", 21) == 42
 

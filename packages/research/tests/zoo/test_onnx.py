@@ -165,7 +165,7 @@ def test_every_layer_runs() -> None:
     net.output(net.gemm(net.reshape(net.max_pool(x, 2, 2), (2, 4 * 9 * 12)), 3))
     model = net.onnx()
     onnx.checker.check_model(model, full_check=True)
-    assert run(model, 0)[0].shape == (2, 3)
+    assert run(model.SerializeToString(), 0)[0].shape == (2, 3)
 
 
 def test_weights_beyond_one_file_are_refused() -> None:
