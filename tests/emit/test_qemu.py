@@ -6,6 +6,7 @@ import json
 import os
 import random
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from support.tflite_builder import Net, residual, s
 pytest.importorskip("tflite_micro", reason="pip install '.[tflite]'")
 
 
+@cache
 def missing(board: str) -> str:
     """Why a board cannot be had here; nothing if it can."""
     try:
