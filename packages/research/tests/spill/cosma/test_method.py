@@ -224,22 +224,23 @@ def test_parts_put_together_are_an_order() -> None:
         assert start_for(problem, own).order == own
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [13, 20, 23])
 def test_a_warm_start_is_never_left_for_worse(seed: int) -> None:
-    """40 ops at seven tenths of the own order's peak: as little traffic as lowtide's own search found in its share;
-    the replacement policies alone spill more."""
-    graph = random_graph(Random(seed), 40, width=8, aliases=0)
+    """40 ops at seven tenths of the own order's peak, where the replacement policies spill: as little traffic as
+    lowtide's own search finds, and with COSMA's own programs alone no more than the policies'."""
+    graph = random_graph(Random(seed), 40, width=8, plain=True, aliases=0)
     problem = spill_problem(graph, STRICT, (Memory("fast", 0),))
     peak = profile(problem.model, range(problem.steps)).peak
     problem = replace(problem, memories=(Memory("fast", max(problem.largest_op[0], 7 * peak // 10)),))
-    assert why_not(problem) is None
+    assert Cosma().supports(problem) is None
     known = Spill().spill(problem, Limits(4)).traffic_bytes
     found = Cosma().spill(problem, Limits(4))
     assert simulate(problem, found) == found.traffic_bytes <= known
-    if found.traffic_bytes == 0:
-        assert found.optimal
-    fixed = Cosma(start="fixed")._warm_start(problem, best_start(problem, Limits(4)), Limits(4))
-    assert simulate(problem, fixed) == fixed.traffic_bytes <= best_start(problem, Limits(4)).traffic_bytes
+    assert found.optimal or found.traffic_bytes > 0
+    replaced = best_start(problem, Limits(4)).traffic_bytes
+    fixed = Cosma(start="fixed").spill(problem, Limits(4))
+    assert simulate(problem, fixed) == fixed.traffic_bytes <= replaced
+    assert found.traffic_bytes < replaced
 
 
 def test_break_nodes_end_parts() -> None:

@@ -66,7 +66,7 @@ class Cosma:
     cuts: bool = True  # whether to add rows that whole numbers imply: sums of sizes, precedence over steps
     # The solution to start from. ``"replacement"``: the better of Belady's and greedy replacement, in the own order and
     # that of least peak. ``"fixed"``: that, bettered by the program with each of the two orders fixed (16, 17).
-    # ``"spill"``: that of lowtide's own search, if it is better still.
+    # ``"spill"``: the best of these and of what lowtide's own search finds.
     start: Literal["spill", "fixed", "replacement"] = "spill"
 
     @property
@@ -99,10 +99,10 @@ class Cosma:
             return replace(solved.answer, stopped=STOPPED[solved.ended])
 
         tried: list[Callable[[], SpillAnswer]] = []
-        if self.start != "replacement":
-            tried += [partial(fixed, "own"), partial(fixed, "exact")]
         if self.start == "spill":
             tried.append(lambda: Spill().spill(problem, _share(limits)))
+        if self.start != "replacement":
+            tried += [partial(fixed, "own"), partial(fixed, "exact")]
         for search in tried:
             if start.traffic_bytes == 0 or start.stopped == "interrupt":
                 break

@@ -78,7 +78,7 @@ NASNET_MOBILE = _zhong("nasnet_a_mobile", form="all with activation, no padding"
 AMOEBANET_MOBILE = _zhong("amoebanet_a_imagenet:filters=50", form="all with activation, no padding")
 """Real et al.'s mobile size; Zhong et al. state none."""
 ZHONG_RANDWIRE = tuple(
-    _zhong(name, form="as is") for name in ("randwire_ws:seed=9", "randwire_er:seed=18", "randwire_ws:seed=25")
+    _zhong(name, form="as is") for name in ("randwire_ws:seed=23", "randwire_er:seed=18", "randwire_ws:seed=25")
 )
 """Zhong et al. publish no seeds, nor which generator. Their peaks are whole multiples of a 28x28 tensor of 78 channels;
 these seeds are the first whose RPO peak and optimum are the printed ones (23 and 19, 29 and 26, 22 and 20 of them)."""
