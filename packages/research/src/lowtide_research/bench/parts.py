@@ -110,7 +110,7 @@ def _zhong_6(case: Case, model: MemoryModel, methods: Sequence[str]) -> Iterator
 def _zhong_9(case: Case, model: MemoryModel, methods: Sequence[str]) -> Iterator[Run]:
     kinds: tuple[Fusion, ...] = ("none", "monotonic", "general", "both")
     for kind in kinds:
-        yield Run(FusionOnly(kind), kind)
+        yield Run(FusionOnly(kind), kind, kind)
 
 
 def _zhong_solvers(case: Case, model: MemoryModel, methods: Sequence[str]) -> Iterator[Run]:
