@@ -10,10 +10,8 @@ import pytest
 pytest.importorskip("ortools", reason="the integer programs need the extra solvers")
 
 from lowtide.analyse.liveness import profile
-from lowtide.analyse.storage import memory_model
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.schedule.registry import make
 from lowtide.spill.problem import Memory, Semantics, SpillProblem, spill_problem, timeline
 from lowtide.spill.search import Spill
 from lowtide.stop import Limits, Progress
@@ -291,19 +289,6 @@ def test_break_nodes_are_named_or_numbered() -> None:
     found = CosmaDnc(breaks=f"{name},12").spill(problem, Limits(8))
     assert simulate(problem, found) == found.traffic_bytes
     assert found.counters["parts"] == 3
-
-
-@pytest.mark.slow
-def test_least_peak_is_a_method_of_its_own() -> None:
-    """`cosma-peak`: the optimum of brute force, without a memory to spill from; it proves nothing to lowtide."""
-    rng = Random(8)
-    for _ in range(12):
-        graph = random_graph(rng, rng.randint(2, 7), aliases=0)
-        model = memory_model(graph, STRICT)
-        found = make("cosma-peak").schedule(model, Limits(20))
-        peak = profile(model, found.order).peak
-        assert peak == optimum(graph, STRICT) == found.counters["ilp_bound_bytes"]
-        assert (found.lower_bound, found.stopped) == (0, "complete")
 
 
 def test_it_says_what_it_has_no_equation_for() -> None:
