@@ -26,8 +26,8 @@ _AMOEBANET = (
 )
 _SEED = "no seeds are published; ours are the first with the printed RPO peak and optimum"
 _COUNT = (
-    "the paper states neither M nor the number of parts: variables grow with the square of a part; ours are counted "
-    "for parts of 20 nodes at most on average"
+    "the paper states neither M nor the number of parts; no number from 2 to 12 gives HRNet's four counts at once "
+    "(4 to 6 parts: 2591, 799, 1425, 584; 9 parts: 739, 208, 501, 64)"
 )
 BECAUSE: dict[str, str] = {
     "table-*/amoebanet*": _AMOEBANET,
