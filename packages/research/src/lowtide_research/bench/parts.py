@@ -23,6 +23,7 @@ from lowtide_research.zoo.published.cases import (
     HMCOS,
     HRNET,
     NASNET_MOBILE,
+    OTHER_RANDWIRE,
     RANDWIRE,
     ZHONG,
     ZHONG_RANDWIRE,
@@ -127,7 +128,9 @@ def _ablation(case: Case, model: MemoryModel, methods: Sequence[str]) -> Iterato
 
 
 PARTS = {
-    "main": Part("every method on the papers' networks", (*HMCOS, *RANDWIRE, *ZHONG, *CELLS), by_method),
+    "main": Part(
+        "every method on the papers' networks", (*HMCOS, *RANDWIRE, *OTHER_RANDWIRE, *ZHONG, *CELLS), by_method
+    ),
     "hmcos-3": Part("HMCOS, Table 3: its configurations 1 to 7", HMCOS, _hmcos_configurations),
     "serenity-2": Part("SERENITY, Table 2, without rewriting", (Case("swiftnet_cells", unit="KB"),), _serenity_rows),
     "zhong-4": Part(

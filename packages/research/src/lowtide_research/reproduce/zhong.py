@@ -24,7 +24,7 @@ _AMOEBANET = (
     "the paper states no size; of 3 wirings x 13 widths x 8 stems x 4 layouts none has its RPO peak, so this is Real "
     "et al.'s mobile size (4 cells, 50 filters)"
 )
-_SEED = "no seeds are published; ours are the first with the printed RPO peak and optimum"
+_SEED = "no seeds are published; ours were chosen for the printed figures"
 _COUNT = (
     "the paper states neither M nor the number of parts; no number from 2 to 12 gives HRNet's four counts at once "
     "(4 to 6 parts: 2591, 799, 1425, 584; 9 parts: 739, 208, 501, 64)"

@@ -72,7 +72,8 @@ HMCOS = (
     _imagenet("amoebanet_a_imagenet"),
     _imagenet("darts_imagenet"),
 )
-RANDWIRE = (_random("randwire_ws"), _random("randwire_er"), _random("randwire_ba"))
+RANDWIRE = (_random("randwire_ws"), _random("randwire_ws:seed=1"), _random("randwire_ws:seed=2"))
+OTHER_RANDWIRE = (_random("randwire_er"), _random("randwire_ba"))  # generators of RandWire that HMCOS did not use
 _zhong = partial(Case, form="convolutions with activation", zhong=printed(parts=6))
 NASNET_MOBILE = _zhong("nasnet_a_mobile", form="all with activation, no padding")
 AMOEBANET_MOBILE = _zhong("amoebanet_a_imagenet:filters=50", form="all with activation, no padding")
@@ -81,7 +82,8 @@ ZHONG_RANDWIRE = tuple(
     _zhong(name, form="as is") for name in ("randwire_ws:seed=23", "randwire_er:seed=18", "randwire_ws:seed=25")
 )
 """Zhong et al. publish no seeds, nor which generator. Their peaks are whole multiples of a 28x28 tensor of 78 channels;
-these seeds are the first whose RPO peak and optimum are the printed ones (23 and 19, 29 and 26, 22 and 20 of them)."""
+these seeds were chosen for the printed RPO peak and optimum (23 and 19, 29 and 26, 22 and 20 of them). Of 9, 23 and
+29, which have the first pair, the method as printed reaches the optimum with 23 alone."""
 HRNET = tuple(
     _zhong(name) for name in ("hrnet_w18_small_v1", "hrnet_w18_small_v2:bottleneck=32", "hrnet_w32:bottleneck=32")
 )
@@ -117,4 +119,6 @@ ABLATION = tuple(
 
 def case_of(network: str) -> Case | None:
     """The case of a paper for a network of that name."""
-    return next((case for case in (*HMCOS, *RANDWIRE, *ZHONG, *CELLS) if case.network == network), None)
+    return next(
+        (case for case in (*HMCOS, *RANDWIRE, *OTHER_RANDWIRE, *ZHONG, *CELLS) if case.network == network), None
+    )
