@@ -159,7 +159,7 @@ ELSEWHERE = {
 OF_RESEARCH = {
     "schedule/test_serenity.py": "schedule/serenity_parts",
     "schedule/test_waists.py": "schedule/incremental",
-    "schedule/zhong/test_method.py": "schedule/zhong/cut schedule/zhong/partition schedule/zhong/problem",
+    "schedule/zhong/test_method.py": "schedule/zhong/cut schedule/zhong/problem",
     "schedule/zhong/test_ilp.py": "schedule/zhong/cumulative schedule/zhong/program",
     "spill/cosma/test_method.py": (
         "spill/cosma/addresses spill/cosma/divide spill/cosma/program spill/cosma/sizes spill/cosma/solution "
@@ -168,7 +168,7 @@ OF_RESEARCH = {
     "zoo/test_zoo.py": (
         "zoo/amoebanet zoo/amoebanet_d zoo/builder zoo/cells zoo/darts zoo/darts_mobile zoo/hrnet zoo/nasnet "
         "zoo/network zoo/pnasnet zoo/randwire zoo/randwire_cifar zoo/swiftnet zoo/training zoo/transformer "
-        "zoo/segformer zoo/mcunet zoo/unet zoo/vae zoo/vovnet"
+        "zoo/segformer zoo/mcunet zoo/unet zoo/vae zoo/vovnet zoo/attention zoo/convnets zoo/nasnet_mobile zoo/video"
     ),
     "zoo/test_magis.py": "zoo/step_net",
     "zoo/test_onnx.py": "zoo/mixing zoo/values",
