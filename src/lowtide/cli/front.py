@@ -121,7 +121,9 @@ def _teller(line: ProgressLine) -> Callable[[Progress | str | Plan], None]:
         elif isinstance(news, str):
             line.doing(news)
         else:
-            line.so_far(f"{first_screen(news)}\nlooking for less; Ctrl-C takes this")
+            measured = news.comparison is None or news.comparison.measured or not news.optimized_from
+            doing = "looking for less" if measured else "predicted so far, it is being measured"
+            line.so_far(f"{first_screen(news)}\n{doing}; Ctrl-C takes this plan")
 
     return tell
 
@@ -345,8 +347,10 @@ def _next(request: Request, plan: Plan, options: argparse.Namespace) -> list[str
         ending = "".join(Path(str(options.model)).suffixes[-1:])
         ending = ".graph.json" if ending in ("", ".json") else ending
         return [f"{_command(options, 'plan', {})} -o small{ending}   (writes it)", *more]
-    if found.measured:
-        where = f"import sys; sys.path.append({str(Path(options.out).resolve().parent)!r})"
-        return [f"{where}; from {_module(options.out)} import open_session; session = open_session()", *more]
     path = Path(options.out).with_name(f"{_stem(options.out)}.plan.json")
-    return [f"lowtide verify {shlex.quote(str(options.model))} {shlex.quote(str(path))}"]
+    verify = f"lowtide verify {shlex.quote(str(options.model))} {shlex.quote(str(path))}"
+    if plan.optimized_from is None:
+        return [verify]
+    where = f"import sys; sys.path.append({str(Path(options.out).resolve().parent)!r})"
+    measure = [] if found.measured else [f"{verify} --run   (measures it)"]
+    return [f"{where}; from {_module(options.out)} import open_session; session = open_session()", *measure, *more]

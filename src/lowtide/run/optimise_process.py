@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from lowtide.errors import InputError, LowtideError, MissingExtraError, first_line
-from lowtide.run import optimise
+from lowtide.run import blocks, optimise
+from lowtide.run.blocked_shapes import declare_blocked
 from lowtide.run.optimise import Level, write_optimized
 from lowtide.sizes import Dims
 
@@ -54,6 +55,8 @@ def main() -> None:
     out, dims = Path(request["out"]), request["dims"]
     try:
         write_optimized(Path(request["model"]), out, dims, request["level"], request["inline_bytes"])
+        if not _readable(out):
+            declare_blocked(out, blocks.block_size())
         if not _readable(out):
             declare_shapes(out, dims, request["seed"])
         answer = {}

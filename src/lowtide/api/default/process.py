@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 from lowtide.comparison import ProcessMemory, Weights
 from lowtide.read.onnx.proto import bodies
-from lowtide.run.timing import Setup, run_fresh
+from lowtide.run.timing import FreshRun, Setup, run_fresh
 
 _NODE_BYTES = 4300
 """What a session keeps for a node."""
@@ -32,15 +32,11 @@ def predicted_process(model: Path, arena_bytes: int, weights: Weights | None, va
     """Memory of a process above that before it opened a model. `model`: the file that the session opens.
     `arena_bytes`: the block for its tensors. `weights`: where its weights are. `value_bytes`: of the inputs and
     outputs of a run."""
-    import onnx
-
-    where, graphs = weights or Weights(), list(_graphs(onnx.load(str(model), load_external_data=False).graph))
-    sizes = {name: size for graph in graphs for name, size in _sizes(graph).items()}
-    nodes = [node for graph in graphs for node in graph.node]
-    packed = {node.input[i] for node in nodes for i in _PACKED.get(node.op_type, ()) if i < len(node.input)}
-    copies = sum(sizes.get(name, 0) for name in packed) if where.prepacked else 0
-    held = sum(sizes.values()) if where.mapped else int(_IN_FILE * sum(sizes.values()))
-    session, kept = _empty_session_bytes(), _NODE_BYTES * len(nodes)
+    where = weights or Weights()
+    nodes, constants, packed = _contents(model, model.stat().st_mtime_ns)
+    copies = packed if where.prepacked else 0
+    held = constants if where.mapped else int(_IN_FILE * constants)
+    session, kept = empty_session().model_bytes, _NODE_BYTES * nodes
     running = session + _KERNEL_BYTES + kept + held + arena_bytes + value_bytes  # a packed weight is given back
     opening = session + kept + copies + (copies if where.mapped else held)
     return ProcessMemory(
@@ -52,6 +48,19 @@ def predicted_process(model: Path, arena_bytes: int, weights: Weights | None, va
         values_bytes=value_bytes,
         loading_bytes=max(0, opening - running),
     )
+
+
+@lru_cache(maxsize=4)
+def _contents(model: Path, _: int) -> tuple[int, int, int]:
+    """The number of nodes of a file that was changed at some time, bytes of its constants, and of those that kernels
+    copy."""
+    import onnx
+
+    graphs = list(_graphs(onnx.load(str(model), load_external_data=False).graph))
+    sizes = {name: size for graph in graphs for name, size in _sizes(graph).items()}
+    nodes = [node for graph in graphs for node in graph.node]
+    packed = {node.input[i] for node in nodes for i in _PACKED.get(node.op_type, ()) if i < len(node.input)}
+    return len(nodes), sum(sizes.values()), sum(sizes.get(name, 0) for name in packed)
 
 
 def _graphs(graph: Any) -> Iterator[Any]:
@@ -73,7 +82,7 @@ def _sizes(graph: Any) -> dict[str, int]:
 
 
 @cache
-def _empty_session_bytes() -> int:
+def empty_session() -> FreshRun:
     """What a process takes for a session of one small op, measured."""
     from onnx import TensorProto, helper
 
@@ -85,7 +94,7 @@ def _empty_session_bytes() -> int:
         file = folder / "empty.onnx"
         file.write_bytes(model.SerializeToString())
         (run,) = run_fresh([Setup(file, folder / "outputs.npz")], folder / "feeds.npz", {}, runs=1)
-    return run.model_bytes
+    return run
 
 
 def _bytes(tensor: Any) -> int:
