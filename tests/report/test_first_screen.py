@@ -34,7 +34,7 @@ def test_a_row_has_one_unit(planned: Plan, today: int) -> None:
     for line in lines:
         units = {unit for _, unit in re.findall(r"([\d,.]+) (MiB|B|ms|s)\b", line)}
         assert len(units) <= 1, line
-    tensors = next(line for line in lines if "of it tensors" in line)
+    tensors = next(line for line in lines if "block of tensors" in line)
     assert tensors.split()[3:7] == ["5.0", "MiB", "1.0", "MiB"]
 
 

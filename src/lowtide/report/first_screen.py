@@ -115,7 +115,7 @@ def _rows(plan: Plan, comparison: Comparison) -> list[tuple[str, ...]]:
         found = [f.default_bytes for f in plan.runtime_figures or () if f.what == "arena"]
         row = (*found, tensors, plan.lower_bound_bytes)
         own = (size_text(found[0], *row), percent(found[0], tensors)) if found else ("", "")
-        rows.append(("  of it tensors", own[0], size_text(tensors, *row), own[1], _bound(plan, row)))
+        rows.append(("  block of tensors", own[0], size_text(tensors, *row), own[1], _bound(plan, row)))
     before, slowdown = comparison.today_seconds, comparison.slowdown
     if before is not None and slowdown is not None:
         # as pairs of runs that followed each other say: medians apart may contradict them where the machine is busy

@@ -15,6 +15,7 @@ from lowtide.sizes import Size
 from lowtide.torch.any_optimizer import stand_in
 from lowtide.torch.asked import StepOptions, check_call, check_gradient_hooks, clip_of, measurable, options_of
 from lowtide.torch.batch import Key, as_batch, called, difference, elements, key_of, other_sizes
+from lowtide.torch.beside_eager import EagerCall, StepMeasure, measured
 from lowtide.torch.capture import Capture, capture, inexact, library
 from lowtide.torch.closed import closed_over
 from lowtide.torch.cost import Costs, read_costs
@@ -252,6 +253,26 @@ class Step:
         returned = step.finish(step.prepare(*batch)())
         self.gradient_norm = step.gradient_norm
         return returned
+
+    def measure(self, *args: Any, **named: Any) -> StepMeasure:
+        """Run a batch in eager mode and with this step, and measure memory and time of both; afterwards the module and
+        the optimizer are as before, for which a copy of them is kept meanwhile.
+
+        Parameters
+        ----------
+        args, named
+            A batch, as the step is called with.
+
+        Raises
+        ------
+        InputError
+            As a call raises it.
+        """
+        job = self._job
+        batch = called(job.model, job.loss_fn, self._names, args, named)
+        step = self.for_batch(*batch)
+        eager = EagerCall(job.model, job.loss_fn, job.optimizer, job.clip, job.training, batch)
+        return measured(eager, lambda: step.prepare(*batch), step.predicted_peak_bytes, step.program.device)
 
     def fits(self, *batch: Any) -> bool:
         """Whether this step is planned for a batch of these sizes and for the module's present mode."""
