@@ -27,7 +27,7 @@ def test_both_sides_are_measured_and_nothing_changes(kind: str) -> None:
     layers = [torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Dropout(0.1)) for _ in range(4)]
     model, loss_fn = torch.nn.Sequential(*layers, torch.nn.BatchNorm1d(64)), torch.nn.functional.mse_loss
     x, y = torch.randn(128, 64), torch.randn(128, 64)
-    optimizer = getattr(torch.optim, kind)(model.parameters(), lr=0.1) if kind else None
+    optimizer: Any = getattr(torch.optim, kind)(model.parameters(), lr=0.1) if kind else None
     step = compile_step(model, loss_fn, (x, y), optimizer=optimizer)
     if kind == "AdamW":
         step(x, y)  # there is a state

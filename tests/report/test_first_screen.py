@@ -55,7 +55,12 @@ def test_the_process_is_a_table_in_one_unit() -> None:
         values_bytes=MIB, loading_bytes=2 * MIB,
     )  # fmt: skip
     seen = Comparison(
-        model="m.onnx", runtime="onnxruntime", figure="process memory", today_bytes=50 * MIB, planned_bytes=20 * MIB
+        model="m.onnx",
+        runtime="onnxruntime",
+        figure="process memory",
+        today_bytes=50 * MIB,
+        planned_bytes=20 * MIB,
+        measured=True,
     )
     assert process_table(seen) == ""
     rows = process_table(msgspec.structs.replace(seen, predicted=parts)).splitlines()
