@@ -35,7 +35,7 @@ def test_pairs_of_processes_have_a_spread() -> None:
         == "41.0 MiB (40.0 MiB to 45.0 MiB) above Python and onnxruntime, in 3 fresh processes"
     )
     assert rows["process memory, planned"] == "20.0 MiB, -51.2 %"
-    assert rows["time of a run"] == "x 1.00 (x 0.90 to x 1.20) today's"
+    assert rows["time of a run"] == "x 1.00 (x 0.90 to x 1.20) of today's"
     assert "the plan says" not in rows
 
 

@@ -235,7 +235,8 @@ def run(options: argparse.Namespace) -> int:
         if fit is not None:
             from lowtide.report.on_boards import one_board
 
-            show("\n".join(["", one_board(request.name, fit), *(f"next: {n}" for n in _next_on_board(fit, options))]))
+            following = _next(request, plan, options) if written else _next_on_board(fit, options)
+            show("\n".join(["", one_board(request.name, fit), *(f"next: {command}" for command in following)]))
         if options.verbose:
             from lowtide.report.text import plan_text
 
@@ -341,7 +342,7 @@ def _next(request: Request, plan: Plan, options: argparse.Namespace) -> list[str
             for way in ways
         ]
     shapes = [f" --shape {shlex.quote(f'{name}={shape}')}" for name, shape in found.sizes.items() if shape]
-    others = f"{_command(options, 'plan', {})}{''.join(shapes[:1])}   (with sizes of your own)"
+    others = f"{_command(options, 'plan', {})}{''.join(shapes[:1])}   (put in your own sizes)"
     more = [others] if found.assumed and shapes else []
     if options.out is None:
         ending = "".join(Path(str(options.model)).suffixes[-1:])

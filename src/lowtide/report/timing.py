@@ -47,7 +47,7 @@ def pair_rows(timing: Timing | None, comparison: Comparison | None) -> list[tupl
             f"{_spread(before, _size)} above Python and onnxruntime, in {format_count(count, 'pair')} of processes",
         ),
         ("process memory, planned", f"{_spread(after, _size)}, {change(int(median(before)), int(median(after)))}"),
-        ("time of a run", f"{_spread(times, _times)} today's"),
+        ("time of a run", f"{_spread(times, _times)} of today's"),
     ]
     if comparison is None or comparison.figure != "process memory":
         return rows
