@@ -148,8 +148,14 @@ def typed(call: Call) -> Call:
         if tuples and len(arguments) > code.co_argcount:
             named = ", ".join(f"{name}=" for name in names[code.co_argcount :])
             at = next(k for k, name in enumerate(names) if annotations[name] in _TUPLES)
-            whole = isinstance(arguments[at], Sequence | Mapping)
-            how = f"give the others by name: {named}" if whole else f"give the {tuples[0]} as one tuple: (x, y)"
+            whole, more_of_it = (
+                isinstance(each, tuple | list | Mapping) for each in (arguments[at], arguments[code.co_argcount])
+            )
+            how = (
+                f"give the others by name: {named}"
+                if whole and not more_of_it
+                else f"give the {tuples[0]} as one tuple: (x, y)"
+            )
             raise TypeError(f"{call.__name__}() was given {len(arguments)} arguments by position; {how}")
         for name, value in (*zip(names, arguments, strict=False), *more.items()):
             if name in annotations:

@@ -30,10 +30,8 @@ def test_pairs_of_processes_have_a_spread() -> None:
     """The median of each figure, and between which values it is; nothing where both models share a process."""
     assert pair_rows(None, None) == pair_rows(Timing(3, 0.1, 0.1), None) == []
     rows = dict(pair_rows(_timing((40, 20, 1.0), (41, 20, 0.9), (45, 20, 1.2)), None))
-    assert (
-        rows["process memory, today"]
-        == "41.0 MiB (40.0 MiB to 45.0 MiB) above Python and onnxruntime, in 3 fresh processes"
-    )
+    today = "41.0 MiB (40.0 MiB to 45.0 MiB) above Python and onnxruntime, in 3 pairs of processes"
+    assert rows["process memory, today"] == today
     assert rows["process memory, planned"] == "20.0 MiB, -51.2 %"
     assert rows["time of a run"] == "x 1.00 (x 0.90 to x 1.20) of today's"
     assert "the plan says" not in rows

@@ -126,8 +126,8 @@ def check_shapes(
     place: str,
 ) -> None:
     """See that shapes are of tensors, and are what the model says where it says something. `names`, `inputs`: of all
-    tensors, and of those that the caller gives. Raises `ForeignDimensionError`: there is no such tensor. Raises `InputError`: its shape is another, or has a negative
-    size."""
+    tensors, and of those that the caller gives. Raises `ForeignDimensionError`: there is no such tensor. Raises
+    `InputError`: its shape is another, or has a negative size."""
     known = set(names) if shapes else set()
     for name, shape in shapes.items():
         if name not in known:
