@@ -148,12 +148,12 @@ def typed(call: Call) -> Call:
         if tuples and len(arguments) > code.co_argcount:
             named = ", ".join(f"{name}=" for name in names[code.co_argcount :])
             at = next(k for k, name in enumerate(names) if annotations[name] in _TUPLES)
-            whole, more_of_it = (
+            is_batch, in_parts = (
                 isinstance(each, tuple | list | Mapping) for each in (arguments[at], arguments[code.co_argcount])
             )
             how = (
                 f"give the others by name: {named}"
-                if whole and not more_of_it
+                if is_batch and not in_parts
                 else f"give the {tuples[0]} as one tuple: (x, y)"
             )
             raise TypeError(f"{call.__name__}() was given {len(arguments)} arguments by position; {how}")

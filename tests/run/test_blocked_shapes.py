@@ -38,11 +38,11 @@ def test_they_are_those_of_a_run(tmp_path: Path) -> None:
         node("GlobalAveragePool", "c", "y"),
     ]
     made = model(nodes, [value("x", (1, 3, 33, 40))], [value("y", (1, 32, 1, 1))], weights)
-    source, told, ran = saved(made, tmp_path), tmp_path / "told.onnx", tmp_path / "ran.onnx"
-    write_optimized(source, told, {}, "all")
-    ran.write_bytes(told.read_bytes())
-    declare_blocked(told, blocks.block_size())
+    source, derived, ran = saved(made, tmp_path), tmp_path / "derived.onnx", tmp_path / "ran.onnx"
+    write_optimized(source, derived, {}, "all")
+    ran.write_bytes(derived.read_bytes())
+    declare_blocked(derived, blocks.block_size())
     declare_shapes(ran, {})
-    new = {name: shape for name, shape in declared(told).items() if name in declared(ran)}
+    new = {name: shape for name, shape in declared(derived).items() if name in declared(ran)}
     assert len(new) >= 4
     assert new == {name: declared(ran)[name] for name in new}

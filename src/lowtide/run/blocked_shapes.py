@@ -1,4 +1,4 @@
-"""Shapes of tensors in the blocked layout, which onnxruntime's optimiser does not declare: told from the node, unrun.
+"""Shapes of tensors in the blocked layout, which onnxruntime's optimiser does not declare, from the nodes alone.
 
 ReorderInput [N, C, H, W] -> [N, C rounded up to the block, H, W]     Conv -> channels of its weight, its windows
 """

@@ -59,13 +59,13 @@ def run_fresh(
     least: int = LEAST_RUNS,
     tell: Tell | None = None,
 ) -> list[FreshRun]:
-    """What `run_beside` does with models that are all known beforehand."""
-    return run_beside(
+    """What `run_compared` does with models that are all known beforehand."""
+    return run_compared(
         setups[0], lambda _: setups[1:], feeds, dims, seed=seed, runs=runs, seconds=seconds, least=least, tell=tell
     )
 
 
-def run_beside(
+def run_compared(
     first: Setup | FreshRun,
     others: Callable[[bool], Sequence[Setup]],
     feeds: Path,

@@ -15,7 +15,6 @@ from lowtide.sizes import Size
 from lowtide.torch.any_optimizer import stand_in
 from lowtide.torch.asked import StepOptions, check_call, check_gradient_hooks, clip_of, measurable, options_of
 from lowtide.torch.batch import Key, as_batch, called, difference, elements, key_of, other_sizes
-from lowtide.torch.beside_eager import EagerCall, StepMeasure, measured
 from lowtide.torch.capture import Capture, capture, inexact, library
 from lowtide.torch.closed import closed_over
 from lowtide.torch.cost import Costs, read_costs
@@ -23,6 +22,7 @@ from lowtide.torch.eager import EagerStep
 from lowtide.torch.frozen import DRAWS, words_of
 from lowtide.torch.generate import executable
 from lowtide.torch.loss import as_loss
+from lowtide.torch.measured_step import EagerCall, StepMeasure, measured
 from lowtide.torch.meter import measure_ops, no_costs
 from lowtide.torch.mode import Mode, Modes, plain
 from lowtide.torch.optimizer import ACCUMULATE, GRADIENT, Clip, Rule, after_backward, ready, rules_of, with_updates

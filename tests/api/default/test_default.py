@@ -291,10 +291,10 @@ def test_single_runs_are_compared_by_the_fastest_of_each() -> None:
 
     class Trial:
         measured = staticmethod(lambda *_, **__: [replace(once, planned=replace(planned, seconds=(3.0,)))])
-        run_again = onnx.Trial.run_again
+        remeasured = onnx.Trial.remeasured
 
-    again = onnx._settled(Trial(), [once], None)  # type: ignore[arg-type]
-    assert (again.settled, again.too_slow, again.slowdown) == (True, False, 1.0)
+    longer = onnx._settled(Trial(), [once], None)  # type: ignore[arg-type]
+    assert (longer.settled, longer.too_slow, longer.slowdown) == (True, False, 1.0)
 
 
 def test_rules_of_no_runtime_are_a_compilers(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def _measure_changed(trial: Trial, candidates: list[_Candidate]) -> None:
 def _settled(trial: Trial, candidates: list[_Candidate], budget: int | None) -> _Candidate:
     """The best candidate, measured for longer: it may turn out to be too slow, and one that seemed so not to be."""
     while not (best := _best(candidates, budget)).settled and best.better:
-        longer = trial.settled(best.plan, best.plan.weights) if best.today.warm else trial.run_again(best)
+        longer = trial.settled(best.plan, best.plan.weights) if best.today.warm else trial.remeasured(best)
         candidates[candidates.index(best)] = longer
     return best
 
@@ -239,8 +239,8 @@ class Trial:
         today: FreshRun | None = None,
     ) -> list[_Candidate]:
         """A plan compared with today: with its weights as said, and in so many ways in all; in one where a run takes
-        seconds, and then `today`, which was measured before, is not run again."""
-        from lowtide.run.timing import Setup, run_beside
+        seconds, and then `today`, which was measured before, is taken as it is."""
+        from lowtide.run.timing import Setup, run_compared
 
         request, folder = self.request, self.folder
         own = Setup(Path(request.path), folder / "today.npz")
@@ -253,7 +253,7 @@ class Trial:
             setups.extend(map(self._written, plans))
             return setups
 
-        before, *after = run_beside(
+        before, *after = run_compared(
             own if today is None or today.warm else today,
             planned,
             folder / "feeds.npz",
@@ -290,15 +290,15 @@ class Trial:
         taken = [predicted_process(self.optimized.path, block, way, 0).total_bytes for way in ways]
         return next(way for way, size in zip(ways, taken, strict=True) if size <= (1 + LEAST_GAIN) * min(taken))
 
-    def run_again(self, seen: _Candidate) -> _Candidate:
+    def remeasured(self, seen: _Candidate) -> _Candidate:
         """A candidate whose single run took too long; both sides are run once more, and the faster run of each
         counts."""
 
         def both(first: FreshRun, second: FreshRun) -> FreshRun:
             return replace(first, seconds=first.seconds + second.seconds)
 
-        (again,) = self.measured(seen.plan, seen.plan.weights, ways=1)
-        today, planned = both(seen.today, again.today), both(seen.planned, again.planned)
+        (second,) = self.measured(seen.plan, seen.plan.weights, ways=1)
+        today, planned = both(seen.today, second.today), both(seen.planned, second.planned)
         return replace(seen, today=today, planned=planned, settled=True)
 
     def settled(self, plan: Plan, weights: Weights | None) -> _Candidate:

@@ -1,4 +1,4 @@
-"""A step measured beside eager mode: most bytes that the allocator gives out, and seconds, of the same batch.
+"""A step compared with eager mode, measured: most bytes that the allocator gives out, and seconds, of the same batch.
 
 Both run on the module itself, in turn. Afterwards parameters, buffers, gradients and the optimizer's state are as
 before, and so are random numbers.
