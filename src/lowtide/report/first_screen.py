@@ -120,7 +120,7 @@ def _rows(plan: Plan, comparison: Comparison) -> list[tuple[str, ...]]:
     if before is not None and slowdown is not None:
         # as pairs of runs that followed each other say: medians apart may contradict them where the machine is busy
         times = [_time_text(seconds, before * max(1, slowdown)) for seconds in (before, before * slowdown)]
-        how = "runs in turn" if comparison.inputs_run > 1 else "one run of each"
+        how = "runs in turn" if comparison.inputs_run > 1 else "one run of each, or the faster of two"
         rows.append(("time of a run", *times, percent(1, slowdown), f"{sure}, {how}"))
     elif slowdown is not None:
         same = plan.rewrites is None and slowdown == 1

@@ -205,8 +205,12 @@ class _Worker:
             "path": str(setup.model), "session": None if setup.session is None else str(setup.session),
             "dims": dict(dims), "seed": seed, "feeds": str(feeds), "outputs": str(setup.outputs),
         }  # fmt: skip
-        self._send(json.dumps(request))
-        answer = self._answer()
+        try:
+            self._send(json.dumps(request))
+            answer = self._answer()
+        except BaseException:  # Ctrl-C as well: nobody else knows the process yet
+            self.stop()
+            raise
         if "error" in answer:
             self.stop()
             raise InputError(f"onnxruntime cannot run it: {answer['error']}", str(setup.model))
