@@ -56,8 +56,8 @@ def test_what_is_missing_is_one_line(
     replaced = {"MODEL": model, "OUT.onnx": str(tmp_path / "out.onnx")}
     assert main([replaced.get(word, word) for word in words.split()]) == 2
     said = capsys.readouterr().err.strip()
-    needs = f"lowtide: {wanted} needs the package lowtide-research: pip install lowtide-research"
-    assert said == f"{needs} (in a clone: pip install ./packages/research)"
+    needs = f"lowtide: {wanted} needs the package lowtide-research"
+    assert said == f"{needs}: in a clone of lowtide, pip install ./packages/research"
 
 
 def test_the_table_is_what_the_package_brings() -> None:

@@ -92,6 +92,7 @@ ELSEWHERE = {
     "pytorch/test_habits.py": "torch/any_optimizer torch/batch torch/closed torch/flat_step torch/loss",
     "pytorch/test_frozen.py": "torch/frozen",
     "pytorch/test_spent.py": "torch/spent",
+    "pytorch/test_measured_step.py": "torch/measured_step",
     "pytorch/test_curve.py": "torch/curve",
     "pytorch/test_work.py": "torch/work",
     "pytorch/test_mode.py": "torch/mode",

@@ -112,7 +112,9 @@ class _Package(ModuleType):
 def _missing(name: str) -> str:
     """What is wrong with a name that is not public here."""
     if name == "torch":
-        return "import lowtide.torch; it needs torch: pip install 'lowtide[torch]'"
+        from lowtide.errors import install_command
+
+        return f"import lowtide.torch; it needs torch: {install_command('torch')}"
     research = import_module("lowtide.research")
     moved = f"; it is now lowtide.research.{name}" if name in research.__all__ else ""
     return f"module {__name__!r} has no attribute {name!r}{moved}"

@@ -146,7 +146,16 @@ def typed(call: Call) -> Call:
     @wraps(call)
     def checking(*arguments: Any, **more: Any) -> Any:
         if tuples and len(arguments) > code.co_argcount:
-            how = f"give the {tuples[0]} as one tuple: (x, y)"
+            named = ", ".join(f"{name}=" for name in names[code.co_argcount :])
+            at = next(k for k, name in enumerate(names) if annotations[name] in _TUPLES)
+            is_batch, in_parts = (
+                isinstance(each, tuple | list | Mapping) for each in (arguments[at], arguments[code.co_argcount])
+            )
+            how = (
+                f"give the others by name: {named}"
+                if is_batch and not in_parts
+                else f"give the {tuples[0]} as one tuple: (x, y)"
+            )
             raise TypeError(f"{call.__name__}() was given {len(arguments)} arguments by position; {how}")
         for name, value in (*zip(names, arguments, strict=False), *more.items()):
             if name in annotations:

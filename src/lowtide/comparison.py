@@ -67,6 +67,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         How many times longer a run takes: the median over pairs of runs that followed each other; or as predicted.
     outputs
         ``"equal"`` bit for bit, ``"rounding"``: within what the runtime's own kernels differ by; empty: not compared.
+    inputs_run
+        Number of random inputs for which outputs were compared.
     predicted
         What the process takes with the plan, part by part.
     sizes
@@ -90,6 +92,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     planned_seconds: float | None = None
     slowdown: float | None = None
     outputs: str = ""
+    inputs_run: int = 0
     predicted: ProcessMemory | None = None
     sizes: dict[str, str] = {}
     assumed: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import traceback
 
 
@@ -66,14 +67,24 @@ class NoOrderFoundError(InputError):
     """A search that was not cut short met no order in which every op fits with what comes in ahead of it."""
 
 
+def install_command(extra: str) -> str:
+    """What installs the packages of an extra, wherever lowtide itself was installed from."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    try:
+        wanted = [text.partition(";") for text in requires("lowtide") or ()]
+    except PackageNotFoundError:  # it runs from its sources
+        wanted = []
+    names = [name.strip() for name, _, only in wanted if only.replace("'", '"').strip() == f'extra == "{extra}"']
+    return f"pip install {' '.join(shlex.quote(name) for name in names) or shlex.quote(f'.[{extra}]')}"
+
+
 class MissingExtraError(InputError):
-    """An optional dependency is not installed; the message names the extra that brings it."""
+    """An optional dependency is not installed; the message has the command that installs it."""
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         self._parts = (package, extra, purpose)
-        super().__init__(
-            f"{purpose} needs {package}: pip install 'lowtide[{extra}]' (in a clone: pip install '.[{extra}]')"
-        )
+        super().__init__(f"{purpose} needs {package}: {install_command(extra)}")
 
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str, str]]:
         return type(self), self._parts

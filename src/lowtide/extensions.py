@@ -41,8 +41,7 @@ class MissingResearchError(InputError):
     def __init__(self, wanted: str) -> None:
         self._wanted = wanted
         super().__init__(
-            f"{wanted} needs the package lowtide-research: pip install lowtide-research "
-            "(in a clone: pip install ./packages/research)"
+            f"{wanted} needs the package lowtide-research: in a clone of lowtide, pip install ./packages/research"
         )
 
     def __reduce__(self) -> tuple[type[MissingResearchError], tuple[str]]:

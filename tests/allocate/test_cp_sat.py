@@ -85,7 +85,7 @@ def test_without_ortools_it_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> N
         return None
 
     monkeypatch.setattr(sys.modules[CpSat.__module__], "find_spec", nothing)
-    assert CpSat().supports(FULL) == "needs OR-tools: `pip install '.[solvers]'` in the clone"
+    assert CpSat().supports(FULL) == "needs OR-tools: pip install 'ortools>=9.12'"
     assert any(isinstance(engine, CpSat) for engine in THOROUGH)
     assert allocate_buffers(FULL).optimal
 

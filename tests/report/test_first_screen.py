@@ -34,7 +34,7 @@ def test_a_row_has_one_unit(planned: Plan, today: int) -> None:
     for line in lines:
         units = {unit for _, unit in re.findall(r"([\d,.]+) (MiB|B|ms|s)\b", line)}
         assert len(units) <= 1, line
-    tensors = next(line for line in lines if "of it tensors" in line)
+    tensors = next(line for line in lines if "block of tensors" in line)
     assert tensors.split()[3:7] == ["5.0", "MiB", "1.0", "MiB"]
 
 
@@ -55,7 +55,12 @@ def test_the_process_is_a_table_in_one_unit() -> None:
         values_bytes=MIB, loading_bytes=2 * MIB,
     )  # fmt: skip
     seen = Comparison(
-        model="m.onnx", runtime="onnxruntime", figure="process memory", today_bytes=50 * MIB, planned_bytes=20 * MIB
+        model="m.onnx",
+        runtime="onnxruntime",
+        figure="process memory",
+        today_bytes=50 * MIB,
+        planned_bytes=20 * MIB,
+        measured=True,
     )
     assert process_table(seen) == ""
     rows = process_table(msgspec.structs.replace(seen, predicted=parts)).splitlines()

@@ -30,9 +30,10 @@ def test_pairs_of_processes_have_a_spread() -> None:
     """The median of each figure, and between which values it is; nothing where both models share a process."""
     assert pair_rows(None, None) == pair_rows(Timing(3, 0.1, 0.1), None) == []
     rows = dict(pair_rows(_timing((40, 20, 1.0), (41, 20, 0.9), (45, 20, 1.2)), None))
-    assert rows["memory today"] == "41.0 MiB (40.0 MiB to 45.0 MiB) above the empty process, in 3 fresh processes"
-    assert rows["memory planned"] == "20.0 MiB, -51.2 %"
-    assert rows["time of a run"] == "x 1.00 (x 0.90 to x 1.20) today's, in 3 pairs of processes"
+    today = "41.0 MiB (40.0 MiB to 45.0 MiB) above Python and onnxruntime, in 3 pairs of processes"
+    assert rows["process memory, today"] == today
+    assert rows["process memory, planned"] == "20.0 MiB, -51.2 %"
+    assert rows["time of a run"] == "x 1.00 (x 0.90 to x 1.20) of today's"
     assert "the plan says" not in rows
 
 
@@ -46,10 +47,10 @@ def test_what_differs_from_the_plan_is_named() -> None:
     assert dict(pair_rows(timing, said))["the plan says"] == "the same, within 5 % of the spread"
     changed = msgspec.structs.replace(said, planned_bytes=15 * MIB, slowdown=0.8)
     told = dict(pair_rows(timing, changed))["the plan says"]
-    assert told == "memory planned 15.0 MiB, measured +33 %; time of a run x 0.80, measured +25 %"
+    assert told == "process memory, planned 15.0 MiB, measured +33 %; time of a run x 0.80, measured +25 %"
     warmer = msgspec.structs.replace(said, today_bytes=36 * MIB, planned_bytes=15 * MIB, base_bytes=55 * MIB)
     assert dict(pair_rows(timing, warmer))["the plan says"] == "the same, within 5 % of the spread"
     assert "the plan says" not in dict(pair_rows(timing, msgspec.structs.replace(said, figure="arena")))
     parts = dict.fromkeys(ProcessMemory.__struct_fields__, 5 * MIB)
     predicted = msgspec.structs.replace(said, predicted=ProcessMemory(**parts))
-    assert dict(pair_rows(timing, predicted))["the plan says"] == "memory predicted 35.0 MiB, measured -43 %"
+    assert dict(pair_rows(timing, predicted))["the plan says"] == "process memory, predicted 35.0 MiB, measured -43 %"

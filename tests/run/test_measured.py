@@ -129,7 +129,7 @@ def test_verify_shows_what_held_and_ends_with_5(tmp_path: Path, capsys: Captured
     status, shown, err = run(capsys, "verify", path, out, "--run")
     assert (status, err) == (0, "")
     assert "time of a run" in shown
-    assert "memory planned" in shown
+    assert "process memory, planned" in shown
     assert "the plan holds" in shown
     figures = plan.runtime_figures or []
     wrong = msgspec.structs.replace(figures[1], default_bytes=figures[1].default_bytes + 1)
@@ -137,6 +137,6 @@ def test_verify_shows_what_held_and_ends_with_5(tmp_path: Path, capsys: Captured
     status, shown, err = run(capsys, "verify", path, out, "--run")
     assert status == 5
     assert "runtime figures" in shown
-    assert "tensors, planned" in shown
+    assert "tensors in use, planned" in shown
     assert "the plan holds" not in shown
     assert err.startswith("lowtide: measured: onnxruntime takes arena 1,048,576 B for the file as it stands")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 from lowtide import _core
 from lowtide.allocate.buffers import Buffer, Problem, height_of, load_bound
 from lowtide.allocate.greedy import Packing, Portfolio
+from lowtide.errors import install_command
 from lowtide.solvers.cp_sat import solve
 from lowtide.stop import Limits, Progress
 
@@ -45,7 +46,7 @@ class CpSat:
             return "pairs, or buffers kept apart"
         if sum(len(b.rectangles) for b in problem.buffers) > MOST_RECTANGLES:
             return "too many buffers"
-        return None if find_spec("ortools") is not None else "needs OR-tools: `pip install '.[solvers]'` in the clone"
+        return None if find_spec("ortools") is not None else f"needs OR-tools: {install_command('solvers')}"
 
     def pack(self, problem: Problem, limits: Limits) -> Packing:
         """Pack from the best of the greedies."""

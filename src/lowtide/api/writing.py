@@ -90,10 +90,12 @@ def write_all(
     target: str | Target = "auto",
     dims: Dims = NO_DIMS,
     board: str | Path | None = None,
+    opened: bool = True,
 ) -> None:
     """Write the model, the plan, the anytime log, the layout: together or not at all, and never over an input. `trace`:
     what the log is to say. `target`, `dims`, `board`: as the plan was made with; for exports of the layout, and so that
-    their files are not replaced. Raises `InputError`, `VerificationError`: as `apply`."""
+    their files are not replaced. `opened`: whether the model's runtime is to open what is written. Raises `InputError`,
+    `VerificationError`: as `apply`."""
     if plan.moves and files.exports.paths:
         raise InputError("tensors move in this plan, so they have no one place; write --commands instead")
     wanted = (files.out, files.snippet, *files.sessions, files.buffer_plan, *files.exports.paths)
@@ -114,7 +116,8 @@ def write_all(
                 made_of = _write_model(plan, str(source), files, Path(folder), outputs, dims)
                 if plan.optimized_from is not None and files.snippet is not None:
                     make_lean(_pending(out, outputs))
-                open_written(outputs, made_of)
+                if opened:
+                    open_written(outputs, made_of)
                 if plan.weights is not None and plan.weights.mapped:
                     _map_weights(out, outputs)
         for path, content in _contents(plan, model, files, trace):

@@ -147,6 +147,8 @@ def compare(options: argparse.Namespace) -> int:
 def verify(options: argparse.Namespace) -> int:
     """Print each check that holds; what does not is raised, after those that do."""
     asked.announce(options, options.model)
+    if options.run:
+        options.line.doing("checking the plan, and running both models, each several times")
     try:
         report = api.verify(
             options.model,

@@ -121,7 +121,9 @@ def _teller(line: ProgressLine) -> Callable[[Progress | str | Plan], None]:
         elif isinstance(news, str):
             line.doing(news)
         else:
-            line.so_far(f"{first_screen(news)}\nlooking for less; Ctrl-C takes this")
+            measured = news.comparison is None or news.comparison.measured or not news.optimized_from
+            doing = "looking for less" if measured else "predicted so far, it is being measured"
+            line.so_far(f"{first_screen(news)}\n{doing}; Ctrl-C takes this plan")
 
     return tell
 
@@ -233,7 +235,8 @@ def run(options: argparse.Namespace) -> int:
         if fit is not None:
             from lowtide.report.on_boards import one_board
 
-            show("\n".join(["", one_board(request.name, fit), *(f"next: {n}" for n in _next_on_board(fit, options))]))
+            following = _next(request, plan, options) if written else _next_on_board(fit, options)
+            show("\n".join(["", one_board(request.name, fit), *(f"next: {command}" for command in following)]))
         if options.verbose:
             from lowtide.report.text import plan_text
 
@@ -339,14 +342,16 @@ def _next(request: Request, plan: Plan, options: argparse.Namespace) -> list[str
             for way in ways
         ]
     shapes = [f" --shape {shlex.quote(f'{name}={shape}')}" for name, shape in found.sizes.items() if shape]
-    others = f"{_command(options, 'plan', {})}{''.join(shapes[:1])}   (with sizes of your own)"
+    others = f"{_command(options, 'plan', {})}{''.join(shapes[:1])}   (put in your own sizes)"
     more = [others] if found.assumed and shapes else []
     if options.out is None:
         ending = "".join(Path(str(options.model)).suffixes[-1:])
         ending = ".graph.json" if ending in ("", ".json") else ending
         return [f"{_command(options, 'plan', {})} -o small{ending}   (writes it)", *more]
-    if found.measured:
-        where = f"import sys; sys.path.append({str(Path(options.out).resolve().parent)!r})"
-        return [f"{where}; from {_module(options.out)} import open_session; session = open_session()", *more]
     path = Path(options.out).with_name(f"{_stem(options.out)}.plan.json")
-    return [f"lowtide verify {shlex.quote(str(options.model))} {shlex.quote(str(path))}"]
+    verify = f"lowtide verify {shlex.quote(str(options.model))} {shlex.quote(str(path))}"
+    if plan.optimized_from is None:
+        return [verify]
+    where = f"import sys; sys.path.append({str(Path(options.out).resolve().parent)!r})"
+    measure = [] if found.measured else [f"{verify} --run   (measures it)"]
+    return [f"{where}; from {_module(options.out)} import open_session; session = open_session()", *measure, *more]

@@ -417,7 +417,7 @@ def _bench(add: _Add, *, suites: bool) -> None:
         "lowtide research bench space --network swiftnet_cell_a",
     )  # fmt: skip
     reproduce = add(
-        "reproduce", "measure each figure that one of the five papers prints, beside it", None,
+        "reproduce", "measure each figure that one of the five papers prints, and compare", None,
         "lowtide research reproduce hmcos --row table-1",
     )  # fmt: skip
     for name, parser in ((BENCH, bench), (REPRODUCE, reproduce)) if suites else ():

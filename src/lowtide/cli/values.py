@@ -71,7 +71,8 @@ def shape(text: str) -> tuple[str, tuple[int, ...]]:
     name, _, spelt = text.rpartition("=")
     sizes = spelt.lower().split("x")
     if not name or not all(size.isascii() and size.isdigit() and len(size) < 19 for size in sizes):
-        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not NAME=SIZExSIZE..., as in image=1x3x224x224")
+        message = "is not a tensor's name and its size along each axis, as in image=1x3x224x224"
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} {message}")
     return name, tuple(map(int, sizes))
 
 
@@ -84,7 +85,7 @@ def model_sizes(parser: Any, *, several: bool = False) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--shape", dest="dims", action="append", type=shape, metavar="NAME=AxBxC",
-        help="the whole shape of an input, or of an inner tensor whose shape is known only at run time",
+        help="all sizes of an input, as image=1x3x640x640, or of an inner tensor whose shape is known only at run time",
     )  # fmt: skip
 
 

@@ -84,7 +84,7 @@ def process_table(comparison: Comparison) -> str:
         "inputs": parts.values_bytes,
         "while it opens, more than all this": parts.loading_bytes,
         "predicted": parts.total_bytes,
-        "measured": comparison.planned_bytes,
+        **({"measured": comparison.planned_bytes} if comparison.measured else {}),
     }
     rows = [(name, size_text(size, *named.values())) for name, size in named.items()]
     return columns([("process memory with the plan", ""), *rows], right=[1])
@@ -115,12 +115,13 @@ def _rows(plan: Plan, comparison: Comparison) -> list[tuple[str, ...]]:
         found = [f.default_bytes for f in plan.runtime_figures or () if f.what == "arena"]
         row = (*found, tensors, plan.lower_bound_bytes)
         own = (size_text(found[0], *row), percent(found[0], tensors)) if found else ("", "")
-        rows.append(("  of it tensors", own[0], size_text(tensors, *row), own[1], _bound(plan, row)))
+        rows.append(("  block of tensors", own[0], size_text(tensors, *row), own[1], _bound(plan, row)))
     before, slowdown = comparison.today_seconds, comparison.slowdown
     if before is not None and slowdown is not None:
         # as pairs of runs that followed each other say: medians apart may contradict them where the machine is busy
         times = [_time_text(seconds, before * max(1, slowdown)) for seconds in (before, before * slowdown)]
-        rows.append(("time of a run", *times, percent(1, slowdown), f"{sure}, runs in turn"))
+        how = "runs in turn" if comparison.inputs_run > 1 else "one run of each, or the faster of two"
+        rows.append(("time of a run", *times, percent(1, slowdown), f"{sure}, {how}"))
     elif slowdown is not None:
         same = plan.rewrites is None and slowdown == 1
         said = "the same operators" if same else "predicted from the operations"
@@ -129,7 +130,8 @@ def _rows(plan: Plan, comparison: Comparison) -> list[tuple[str, ...]]:
         rows.append(("time of a run", "", "", "", "not predicted: the same operations, in tiles"))
     outputs = {"equal": "equal, bit for bit", "rounding": "equal but for the rounding of the runtime's own kernels"}
     if comparison.outputs and plan.status == "ok":
-        checked = ", on 2 random inputs" if comparison.measured else ""
+        count = comparison.inputs_run
+        checked = f", on {count} random input{'s' if count > 1 else ''}" if count else ""
         rows.append(("outputs", "", "", "", f"{outputs[comparison.outputs]}{checked}"))
     return rows
 

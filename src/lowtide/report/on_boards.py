@@ -13,8 +13,11 @@ WAYS = (REFERENCE, LIBRARY, PLANNED, OWN_C, C_LIBRARY)
 """Ways to run a model, those that change least first."""
 SHOWN = 10
 """Rows of a screen."""
-_HEADS = {REFERENCE: "TFLM", LIBRARY: "its library", PLANNED: "planned"}
-_NOTE = "RAM: the arena in one memory; stack, heap and the application come on top. Flash: about, with code."
+_HEADS = {REFERENCE: "TFLM", LIBRARY: "its kernels", PLANNED: "planned"}
+_NOTE = (
+    "RAM: the arena, in one memory of the board; stack, heap and the application come on top. Flash: about, with code."
+)
+_WAYS = "TFLM: reference kernels; its kernels: TFLM with the library for the board's processor; C: `lowtide emit`."
 _TIME = "Time: predicted, from estimated instructions at one a cycle."
 
 
@@ -99,7 +102,7 @@ def several_boards(model: str, fits: Sequence[BoardFit], *, every: bool = False)
     lines.append(f"boards that it fits, of {len(fits)}: {', '.join(counts)}")
     if len(listed) < len(fits):
         lines.append(f"{len(fits) - len(listed)} more boards: -v; one in detail: --board NAME")
-    return "\n".join([*lines, _NOTE, _TIME])
+    return "\n".join([*lines, _WAYS, _NOTE, _TIME])
 
 
 def _left(way: BoardWay | None) -> str:

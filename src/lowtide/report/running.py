@@ -78,9 +78,9 @@ def run_text(run: RunReport) -> str:
     if why and run.timing is not None and run.timing.planned_seconds > _SLOWER * run.timing.original_seconds:
         rows.append(("", why))
     before, after, shipped = run.original.peak_bytes, run.planned.peak_bytes, run.shipped.peak_bytes
-    rows.append(("tensors today", f"{format_size(shipped)} in use at once, by onnxruntime's defaults"))
-    rows.append(("tensors, file order", f"{format_size(before)}, each freed after its last use, optimiser off"))
-    rows.append(("tensors, planned", f"{format_size(after)}, {_against(before, shipped, after)}"))
+    rows.append(("tensors in use, today", f"{format_size(shipped)} at once, by onnxruntime's defaults"))
+    rows.append(("tensors in use, file order", f"{format_size(before)}, each freed after its last use, optimiser off"))
+    rows.append(("tensors in use, planned", f"{format_size(after)}, {_against(before, shipped, after)}"))
     planned = [(m.planned_bytes, m.in_use_bytes) for m in run.planned.nodes if m.planned_bytes is not None]
     if planned and all(expected == measured for expected, measured in planned):
         highest = max(p for p, _ in planned)
@@ -95,9 +95,7 @@ def run_text(run: RunReport) -> str:
         off = run.exact.held_bytes - (run.arena_bytes or 0)
         as_planned = "as planned" if not off else f"{abs(off):,} B {'more' if off > 0 else 'less'} than planned"
         rows.append(("with workspace", f"{format_size(run.exact.mark_bytes)} in use at once, in steps of 256 bytes"))
-        rows.append(
-            ("arena", f"{format_size(run.exact.held_bytes)} taken from the system, weights apart: {as_planned}")
-        )
+        rows.append(("block of tensors", f"{format_size(run.exact.held_bytes)}, taken from the system: {as_planned}"))
     rows.append(("graph inputs", f"{format_size(run.input_bytes)}, the caller's"))
     if not run.order_kept:
         rows.append(("order", "onnxruntime ran the nodes in another order than the plan's"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lowtide.report.columns import change
 from lowtide.report.first_screen import size_text
-from lowtide.sizes import format_size
+from lowtide.sizes import format_count, format_size
 
 if TYPE_CHECKING:
     from lowtide.comparison import Comparison
@@ -42,21 +42,24 @@ def pair_rows(timing: Timing | None, comparison: Comparison | None) -> list[tupl
     times = [pair.slowdown for pair in timing.pairs]
     count = len(timing.pairs)
     rows = [
-        ("memory today", f"{_spread(before, _size)} above the empty process, in {count} fresh processes"),
-        ("memory planned", f"{_spread(after, _size)}, {change(int(median(before)), int(median(after)))}"),
-        ("time of a run", f"{_spread(times, _times)} today's, in {count} pairs of processes"),
+        (
+            "process memory, today",
+            f"{_spread(before, _size)} above Python and onnxruntime, in {format_count(count, 'pair')} of processes",
+        ),
+        ("process memory, planned", f"{_spread(after, _size)}, {change(int(median(before)), int(median(after)))}"),
+        ("time of a run", f"{_spread(times, _times)} of today's"),
     ]
     if comparison is None or comparison.figure != "process memory":
         return rows
     base = comparison.base_bytes
     more = 0 if base is None else median(pair.base_bytes for pair in timing.pairs) - base
     differ = [
-        _difference("memory today", comparison.today_bytes, before, more, _size),
-        _difference("memory planned", comparison.planned_bytes, after, more, _size),
+        _difference("process memory, today", comparison.today_bytes, before, more, _size),
+        _difference("process memory, planned", comparison.planned_bytes, after, more, _size),
         _difference("time of a run", comparison.slowdown, times, 0, _times),
     ]
     if comparison.predicted is not None:
-        differ.append(_difference("memory predicted", comparison.predicted.total_bytes, after, more, _size))
+        differ.append(_difference("process memory, predicted", comparison.predicted.total_bytes, after, more, _size))
     text = "; ".join(one for one in differ if one)
     return [*rows, ("the plan says", text or f"the same, within {100 * _WITHIN:.0f} % of the spread")]
 

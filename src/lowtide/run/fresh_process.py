@@ -2,9 +2,10 @@
 
 The first line of standard input holds ``{"path", "session", "dims", "seed", "feeds", "outputs"}``: the model, or the
 Python module that opens it by `open_session`; free sizes; and files for the inputs, which are drawn if the file is not
-there yet, and for the outputs. The answer is ``{"base_bytes"}``: memory of the process before it opened the model.
-Then each empty line is a run, answered by its ``{"seconds"}``. The end of input is answered by ``{"peak_bytes"}``: most
-memory of the process. The outputs are written after that.
+there yet, and for the outputs. The answer is ``{"base_bytes", "seconds"}``: memory of the process before it opened the
+model, and the time of a first run. Then each line is a run, answered by its ``{"seconds"}``: an empty one on the same
+input, ``next`` on the other. The end of input is answered by ``{"peak_bytes"}``: most memory of the process. The
+outputs are written after that, of each input that was run.
 """
 
 from __future__ import annotations
@@ -26,24 +27,35 @@ def main() -> None:
     request = json.loads(sys.stdin.readline())
     feed: dict[str, Any] = {}
     try:
-        session, feeds, base = _open(request)
-        for k in reversed(range(INPUTS)):
-            feed.clear()  # one at a time, as its user has them
-            feed.update(feeds(k))
-            session.run(None, feed)
+        session, feeds, base, first = _open(request)
+        feed.update(feeds(0))
+        outputs, seconds = first or _timed(session, feed)
     except Exception as error:  # onnxruntime's own kinds of error have no common base
         _say({"error": " ".join(str(error).split())[:300]})
         return
-    _say({"base_bytes": base})
-    outputs = None
-    while sys.stdin.readline():
-        outputs = None  # those of one run at a time, as its user has them
-        began = time.perf_counter()
-        outputs = session.run(None, feed)
-        _say({"seconds": time.perf_counter() - began})
+    _say({"base_bytes": base, "seconds": seconds})
+    ran = 1
+    while line := sys.stdin.readline():
+        del outputs  # those of one run at a time, as its user has them
+        if line.strip() == "next":
+            feed.clear()
+            feed.update(feeds(ran))
+            ran += 1
+        outputs, seconds = _timed(session, feed)
+        _say({"seconds": seconds})
     _say({"peak_bytes": peak_bytes()})
-    _save(session, [outputs or session.run(None, feed), session.run(None, feeds(1))], request["outputs"])
+    _save(session, [*(session.run(None, feeds(k)) for k in range(ran - 1)), outputs], request["outputs"])
     _say({"saved": True})
+
+
+Run = tuple[Any, float]
+"""Outputs, and seconds."""
+
+
+def _timed(session: Any, feed: dict[str, Any]) -> Run:
+    began = time.perf_counter()
+    outputs = session.run(None, feed)
+    return outputs, time.perf_counter() - began
 
 
 def peak_bytes() -> int:
@@ -81,8 +93,8 @@ Feeds = Callable[[int], dict[str, Any]]
 """Reads one of the inputs."""
 
 
-def _open(request: dict[str, Any]) -> tuple[Any, Feeds, int]:
-    """The session, its inputs, and the memory before."""
+def _open(request: dict[str, Any]) -> tuple[Any, Feeds, int, Run | None]:
+    """The session, its inputs, the memory before, and the run of the first input with which it was drawn, if it was."""
     import runpy
     import zipfile  # noqa: F401  # which numpy reads inputs with
 
@@ -101,8 +113,13 @@ def _open(request: dict[str, Any]) -> tuple[Any, Feeds, int]:
         options.log_severity_level = 4
         session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     names = [wanted.name for wanted in session.get_inputs()]
+    first: Run | None = None
     if not file.exists():
-        drawn, _ = draw(session, path, request["seed"], INPUTS, request["dims"])
+
+        def run(drawn: Sequence[dict[str, Any]]) -> Run:
+            return _timed(session, drawn[0])
+
+        drawn, first = draw(session, path, request["seed"], INPUTS, request["dims"], run)
         with file.open("wb") as written:
             np.savez(written, **{f"{k}/{n}": feed[n] for k, feed in enumerate(drawn) for n in names})  # type: ignore[arg-type]
 
@@ -110,7 +127,7 @@ def _open(request: dict[str, Any]) -> tuple[Any, Feeds, int]:
         with np.load(file) as kept:
             return {n: kept[f"{k}/{n}"] for n in names}
 
-    return session, feeds, base
+    return session, feeds, base, first
 
 
 def _save(session: Any, outputs: Sequence[Sequence[Any]], file: str) -> None:

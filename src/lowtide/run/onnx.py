@@ -8,7 +8,8 @@ is taken off. `Shape` nodes it runs early whatever the file says.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -32,6 +33,7 @@ from lowtide.run.ort_session import (
     runtime,
 )
 from lowtide.run.random_weights import check_weights
+from lowtide.run.timing import SLOW_SECONDS
 from lowtide.run_reports import FileRun, NodeMemory, OutputComparison, RunReport, rounding
 from lowtide.sizes import NO_DIMS, Dims, split_dims
 
@@ -88,7 +90,7 @@ def run_onnx(
     place = _check_nodes(original_nodes, planned_nodes, plan, planned)
     with tempfile.TemporaryDirectory(prefix="lowtide-run-") as folder:
         own = _run_original(original, default_model, plan, dims, folder)
-        planned_outputs, planned_profile, exact_profile = _run_planned(planned, plan, folder, own.feeds)
+        planned_outputs, planned_profile, exact_profile = _run_planned(planned, plan, folder, own.feeds, own.profiled)
     footprints = dict(zip(plan.order, footprint_bytes, strict=False))
     measured = _measure(planned, planned_nodes, place, planned_profile, footprints)
     kept = {i: i for i in range(len(original_nodes)) if i not in plan.folded}
@@ -114,7 +116,8 @@ def run_onnx(
 class _Original:
     """Runs of the original: random inputs, outputs and their names, and profiles.
 
-    `shipped`: at onnxruntime's defaults. `unmodified`: without its optimiser, if the plan predicts that.
+    `shipped`: at onnxruntime's defaults. `unmodified`: without its optimiser, if the plan predicts that. `profiled`: of
+    how many inputs these are.
     """
 
     feeds: list[dict[str, np.ndarray]]
@@ -124,6 +127,7 @@ class _Original:
     profile: SessionProfile
     shipped: SessionProfile
     unmodified: SessionProfile | None
+    profiled: int
 
 
 def _run_original(original: Path, default_model: Path, plan: Plan, dims: Dims, folder: str) -> _Original:
@@ -135,24 +139,34 @@ def _run_original(original: Path, default_model: Path, plan: Plan, dims: Dims, f
             unmodified = open_session(original, UNMODIFIED, folder, "unmodified")
     except Exception as error:  # onnxruntime's own kinds of error have no common base
         raise InputError(f"onnxruntime cannot load it: {first_line(error)}", str(original)) from None
-    feeds, first = draw(session, original, plan.seed, _INPUTS, dims)
-    outputs = [first, *(session.run(None, feed) for feed in feeds[1:])]
+    seconds = list[float]()
+
+    def run(drawn: list[Feed]) -> list[Any]:
+        began = time.perf_counter()
+        first = session.run(None, drawn[0])
+        seconds.append(time.perf_counter() - began)
+        return [first, *(session.run(None, feed) for feed in drawn[1:])]
+
+    feeds, outputs = draw(session, original, plan.seed, _INPUTS, dims, run)
     repeated = session.run(None, feeds[0])
+    profiled = feeds[:1] if seconds[-1] > SLOW_SECONDS else feeds
     return _Original(
         feeds,
         [o.name for o in session.get_outputs()],
         outputs,
-        all(same(a, b) for a, b in zip(first, repeated, strict=True)),
+        all(same(a, b) for a, b in zip(outputs[0], repeated, strict=True)),
         read_profile(session.end_profiling()),
-        _profile_of(shipped, feeds),
-        None if unmodified is None else _profile_of(unmodified, feeds),
+        _profile_of(shipped, profiled),
+        None if unmodified is None else _profile_of(unmodified, profiled),
+        len(profiled),
     )
 
 
 def _run_planned(
-    planned: Path, plan: Plan, folder: str, feeds: Sequence[Mapping[str, Any]]
+    planned: Path, plan: Plan, folder: str, feeds: Sequence[Mapping[str, Any]], profiled: int
 ) -> tuple[list[list[Any]], SessionProfile, SessionProfile | None]:
-    """Outputs of the planned file and its profile, and the profile of a run in one block of the plan's size."""
+    """Outputs of the planned file and its profile, and the profile of runs in one block of the plan's size, of so many
+    inputs."""
     block, exact = planned_block(plan), None
     try:
         session = open_session(planned, PLANNED, folder, "planned")
@@ -160,7 +174,9 @@ def _run_planned(
         profile = session.end_profiling()
         outputs += [session.run(None, feed) for feed in feeds[1:]]
         if block is not None:
-            exact = _profile_of(open_session(planned, replace(PLANNED, arena_bytes=block), folder, "exact"), feeds)
+            exact = _profile_of(
+                open_session(planned, replace(PLANNED, arena_bytes=block), folder, "exact"), feeds[:profiled]
+            )
     except Exception as error:  # onnxruntime's own kinds of error have no common base
         raise VerificationError("run", f"{planned}: onnxruntime fails: {first_line(error)}") from None
     return outputs, read_profile(profile), exact
@@ -199,9 +215,15 @@ def _timing(original: Path, planned: Path, plan: Plan, dims: Dims) -> Timing | N
         return time_onnx(*setups, folder / "feeds.npz", dims, plan.seed)
 
 
-def draw(session: Any, path: Path, seed: int, count: int, dims: Dims) -> tuple[list[dict[str, np.ndarray]], list[Any]]:
-    """Random inputs with which the model runs, and what it gives for the first. Raises `InputError`: a free
-    dimension has no size in `dims`, an input has a type that cannot be drawn, or the model does not run."""
+Feed = dict[str, np.ndarray]
+
+
+def draw(
+    session: Any, path: Path, seed: int, count: int, dims: Dims, run: Callable[[list[Feed]], Any] | None = None
+) -> tuple[list[Feed], Any]:
+    """Random inputs with which the model runs, and what it gives for the first; or what `run` gives for them, which
+    runs the model. Raises `InputError`: a free dimension has no size in `dims`, an input has a type that cannot be
+    drawn, or the model does not run."""
     sizes, given = split_dims(dims)
     shapes: dict[str, tuple[int, ...]] = {}
     free: list[str] = []
@@ -228,6 +250,8 @@ def draw(session: Any, path: Path, seed: int, count: int, dims: Dims) -> tuple[l
         feeds = [{n: _random(rng, types[n], s, limit) for n, s in shapes.items()} for _ in range(count)]
         _take_both_sides(feeds)
         try:
+            if run is not None:
+                return feeds, run(feeds)
             for feed in feeds[1:]:
                 session.run(None, feed)
             return feeds, session.run(None, feeds[0])

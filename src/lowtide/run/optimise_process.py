@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from lowtide.errors import InputError, LowtideError, MissingExtraError, first_line
-from lowtide.run import optimise
+from lowtide.run import blocks, optimise
+from lowtide.run.blocked_shapes import declare_blocked
 from lowtide.run.forks import CallEndedError, call
 from lowtide.run.optimise import Level, write_optimized
 from lowtide.sizes import Dims
@@ -37,6 +38,8 @@ def optimize_here(model: str, out: str, dims: dict[str, int], level: Level, seed
     file = Path(out)
     try:
         write_optimized(Path(model), file, dims, level, inline_bytes)
+        if not _readable(file):
+            declare_blocked(file, blocks.block_size())
         if not _readable(file):
             declare_shapes(file, dims, seed)
     except LowtideError as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lowtide.errors import first_line
+from lowtide.errors import first_line, install_command
 from lowtide.graph import Graph, Op
 from lowtide.run.probe import Arrays, Kernel, Operand, RefusedError, Runner
 
@@ -26,7 +26,7 @@ class AtenRunner(Runner):
 
     def __init__(self) -> None:
         if find_spec("torch") is None:
-            raise RefusedError("needs torch: pip install '.[torch]'")
+            raise RefusedError(f"needs torch: {install_command('torch')}")
         self._torch: Any = import_module("torch")
         self._torch.set_num_threads(1)
 

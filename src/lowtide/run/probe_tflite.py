@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lowtide.errors import first_line
+from lowtide.errors import first_line, install_command
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.access import Shape
 from lowtide.run.probe import Arrays, Kernel, Operand, RefusedError, Runner
@@ -43,7 +43,7 @@ class TfliteRunner(Runner):
 
     def __init__(self) -> None:
         if find_spec("ai_edge_litert") is None:
-            raise RefusedError("needs LiteRT: pip install '.[tflite]'")
+            raise RefusedError(f"needs LiteRT: {install_command('tflite')}")
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         self._schema: Any = import_module("ai_edge_litert.schema_py_generated")
         self._interpreter: Any = import_module("ai_edge_litert.interpreter")

@@ -27,10 +27,13 @@ RUNS = 15
 LEAST_RUNS = 3
 """However long they take."""
 SECONDS = 10.0
-PAIRS = 5
-"""Of fresh processes, for the spread of what they show."""
+SLOW_SECONDS = 2.0
+"""A model that runs for longer is run once in a process: what a first run takes more than others counts little."""
+PAIRS, PAIRS_SECONDS = 5, 60.0
+"""Of fresh processes, for the spread of what they show; fewer, if they take longer."""
 REST = 0.02
 """Seconds before each run: threads of the run before still spin on other processors for a moment."""
+Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -54,39 +57,83 @@ def run_fresh(
     runs: int = RUNS,
     seconds: float = SECONDS,
     least: int = LEAST_RUNS,
-    tell: Callable[[str], None] | None = None,
+    tell: Tell | None = None,
 ) -> list[FreshRun]:
-    """Open models in fresh processes and run them in turn on the same random inputs. `feeds`: the file of the
-    inputs, which a process of its own draws if it is not there. `runs`, `seconds`, `least`: runs of each model; fewer,
-    but so many at least, if they take longer. `tell` is called with what is being done. Raises `InputError`:
-    onnxruntime does not open or run one of them."""
+    """What `run_compared` does with models that are all known beforehand."""
+    return run_compared(
+        setups[0], lambda _: setups[1:], feeds, dims, seed=seed, runs=runs, seconds=seconds, least=least, tell=tell
+    )
+
+
+def run_compared(
+    first: Setup | FreshRun,
+    others: Callable[[bool], Sequence[Setup]],
+    feeds: Path,
+    dims: Dims,
+    *,
+    seed: int = 0,
+    runs: int = RUNS,
+    seconds: float = SECONDS,
+    least: int = LEAST_RUNS,
+    tell: Tell | None = None,
+) -> list[FreshRun]:
+    """Open models in fresh processes and run them in turn on the same random inputs. `first`: a model, or what a single
+    run of it took. `others`: those to compare with it, by whether a run of it takes longer than `SLOW_SECONDS`: then
+    each is run once, and its process ends before the next begins. `feeds`: the file of the inputs, which a process of
+    its own draws if it is not there. `runs`, `seconds`, `least`: runs of each model; fewer, but so many at least, if
+    they take longer. `tell` is called with what is being done. Raises `InputError`: onnxruntime does not open or run
+    one of them."""
     workers: list[_Worker] = []
+    single = [first] if isinstance(first, FreshRun) else []
+    tell, opened = tell or _say_nothing, feeds
     try:
-        if not feeds.exists():
-            _Worker(setups[0], feeds, dims, seed).stop()  # what draws them is not measured: it takes memory itself
+        if isinstance(first, Setup):
+            opened = first.model
+            tell("measuring the model as it is in onnxruntime")
+            drew = not feeds.exists()
+            workers.append(_Worker(first, feeds, dims, seed))
+            if workers[0].seconds > SLOW_SECONDS:
+                single.append(workers[0].single_run())
+            elif drew:
+                workers.pop().stop()  # what draws them is not measured: it takes memory itself
+                workers.append(_Worker(first, feeds, dims, seed))
+        setups = others(bool(single))
         for k, setup in enumerate(setups):
-            if tell is not None:
-                tell(f"measuring in onnxruntime: process {k + 1} of {len(setups)} opens its model, and runs it twice")
+            opened = setup.model
+            which = f"plan {k + 1} of {len(setups)}" if len(setups) > 1 else "the plan"
+            once = f": one run of about {single[0].seconds[0]:.0f} s (Ctrl-C keeps the plan so far)" if single else ""
+            tell(f"measuring {which} in onnxruntime{once}")
             workers.append(_Worker(setup, feeds, dims, seed))
-        if tell is not None:
-            tell(f"measuring in onnxruntime: runs of {len(setups)} processes in turn")
+            if single:
+                single.append(workers[-1].single_run())
+        if single:
+            return single
+        for worker in workers:
+            worker.warm_up()
+        tell(f"measuring in onnxruntime: runs of {len(workers)} processes in turn")
         taken = in_turn([worker.run for worker in workers], runs, seconds, least)
         return [FreshRun(tuple(s), w.end(), w.base_bytes) for s, w in zip(taken, workers, strict=True)]
     except (OSError, ValueError, KeyError):  # a process that died leaves half a line, or none
-        model = setups[len(workers) - 1].model if workers else setups[0].model
-        raise InputError("onnxruntime's process ended before it was done", str(model)) from None
+        raise InputError("onnxruntime's process ended before it was done", str(opened)) from None
     finally:
         for worker in workers:
             worker.stop()
 
 
+def _say_nothing(_: str) -> None: ...
+
+
 @dataclass(frozen=True)
 class FreshRun:
-    """A model in a fresh process: seconds of each run, most memory of the process, and that before it was opened."""
+    """A model in a fresh process: seconds of each run, most memory of the process, and that before it was opened.
+
+    `warm`: whether other runs came before these; else there was one run in all.
+    """
 
     seconds: tuple[float, ...]
     peak_bytes: int
     base_bytes: int
+    warm: bool = True
 
     @property
     def model_bytes(self) -> int:
@@ -100,15 +147,21 @@ class FreshRun:
 
 
 def slowdown(before: FreshRun, after: FreshRun) -> float:
-    """How many times longer a run takes: the median over pairs of runs that followed each other."""
+    """How many times longer a run takes: the median over pairs of runs that followed each other; of single runs the
+    fastest of each."""
+    if not before.warm:
+        return min(after.seconds) / min(before.seconds)
     return statistics.median(b / a for a, b in zip(before.seconds, after.seconds, strict=True))
 
 
 def time_onnx(original: Setup, planned: Setup, feeds: Path, dims: Dims, seed: int) -> Timing | None:
     """Run two ONNX files in turn, in `PAIRS` pairs of fresh processes. None if one of them cannot be run so."""
     pairs: list[tuple[FreshRun, FreshRun]] = []
+    began = time.perf_counter()
     try:
         for k in range(PAIRS):  # the second in each pair finds the machine warmer
+            if pairs and time.perf_counter() - began > PAIRS_SECONDS:
+                break
             swapped = k % 2 == 1
             setups = [planned, original] if swapped else [original, planned]
             first, second = run_fresh(setups, feeds, dims, seed=seed, runs=RUNS // PAIRS, seconds=SECONDS / PAIRS)
@@ -152,17 +205,31 @@ class _Worker:
             "path": str(setup.model), "session": None if setup.session is None else str(setup.session),
             "dims": dict(dims), "seed": seed, "feeds": str(feeds), "outputs": str(setup.outputs),
         }  # fmt: skip
-        self._send(json.dumps(request))
-        answer = self._answer()
+        try:
+            self._send(json.dumps(request))
+            answer = self._answer()
+        except BaseException:  # Ctrl-C as well: nobody else knows the process yet
+            self.stop()
+            raise
         if "error" in answer:
             self.stop()
             raise InputError(f"onnxruntime cannot run it: {answer['error']}", str(setup.model))
         self.base_bytes: int = answer["base_bytes"]
+        self.seconds: float = answer["seconds"]
+        """Of the first run, which is done."""
 
-    def run(self) -> float:
+    def warm_up(self) -> None:
+        """Run it on the other input, before runs that count."""
+        self.run("next")
+
+    def run(self, which: str = "") -> float:
         """Seconds of a run."""
-        self._send("")
+        self._send(which)
         return self._answer()["seconds"]
+
+    def single_run(self) -> FreshRun:
+        """The first run alone."""
+        return FreshRun((self.seconds,), self.end(), self.base_bytes, warm=False)
 
     def end(self) -> int:
         """Most bytes that the process had; its outputs are written."""

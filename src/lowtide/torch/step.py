@@ -22,6 +22,7 @@ from lowtide.torch.eager import EagerStep
 from lowtide.torch.frozen import DRAWS, words_of
 from lowtide.torch.generate import executable
 from lowtide.torch.loss import as_loss
+from lowtide.torch.measured_step import EagerCall, StepMeasure, measured
 from lowtide.torch.meter import measure_ops, no_costs
 from lowtide.torch.mode import Mode, Modes, plain
 from lowtide.torch.optimizer import ACCUMULATE, GRADIENT, Clip, Rule, after_backward, ready, rules_of, with_updates
@@ -252,6 +253,26 @@ class Step:
         returned = step.finish(step.prepare(*batch)())
         self.gradient_norm = step.gradient_norm
         return returned
+
+    def measure(self, *args: Any, **named: Any) -> StepMeasure:
+        """Run a batch in eager mode and with this step, and measure memory and time of both; afterwards the module and
+        the optimizer are as before, for which a copy of them is kept meanwhile.
+
+        Parameters
+        ----------
+        args, named
+            A batch, as the step is called with.
+
+        Raises
+        ------
+        InputError
+            As a call raises it.
+        """
+        job = self._job
+        batch = called(job.model, job.loss_fn, self._names, args, named)
+        step = self.for_batch(*batch)
+        eager = EagerCall(job.model, job.loss_fn, job.optimizer, job.clip, job.training, batch)
+        return measured(eager, lambda: step.prepare(*batch), step.predicted_peak_bytes, step.program.device)
 
     def fits(self, *batch: Any) -> bool:
         """Whether this step is planned for a batch of these sizes and for the module's present mode."""

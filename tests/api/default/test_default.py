@@ -247,6 +247,56 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, monkeypatch: pytest.Monk
     assert made.rewrites is None
 
 
+@pytest.mark.slow
+def test_what_runs_for_seconds_is_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside one way to hold its weights; a plan that seems too slow is run once more. The prediction comes first."""
+    pytest.importorskip("onnxruntime")
+    from lowtide.api.default import onnx, plan_request
+    from lowtide.api.default.request import Request
+    from lowtide.plan import Plan
+    from lowtide.run import timing
+
+    monkeypatch.setattr(timing, "SLOW_SECONDS", 0.0)
+    monkeypatch.setattr(onnx, "MANY_WEIGHTS", 0)
+    source, shown = convolutions(tmp_path), list[object]()
+    made = plan_request(Request.of(source, None, 1000, None, {}, None, [*MEANS]), shown.append)
+    assert made.comparison is not None
+    assert (made.comparison.measured, made.comparison.inputs_run) == (True, 1)
+    assert sum("one run of about" in str(news) for news in shown) == 1
+    first = next(news for news in shown if isinstance(news, Plan))
+    assert first.comparison is not None
+    assert not first.comparison.measured
+    assert first.order == made.order
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(onnx.Trial, "measured", interrupted)
+    kept = plan(source, slower=1000)
+    assert kept.stopped == "interrupt"
+    assert kept.comparison == first.comparison
+
+
+def test_single_runs_are_compared_by_the_fastest_of_each() -> None:
+    """One that seems too slow is not decided by one run; both sides run again."""
+    from dataclasses import replace
+
+    from lowtide.api.default import onnx
+    from lowtide.run.timing import FreshRun
+
+    made = plan("zoo:swiftnet_cell_a", without=[*MEANS])
+    today, planned = FreshRun((3.0,), 200, 50, warm=False), FreshRun((4.0,), 100, 50, warm=False)
+    once = onnx._Candidate(made, today, planned, "equal", 0.05)
+    assert (once.seems_too_slow, once.too_slow) == (True, False)
+
+    class Trial:
+        measured = staticmethod(lambda *_, **__: [replace(once, planned=replace(planned, seconds=(3.0,)))])
+        remeasured = onnx.Trial.remeasured
+
+    longer = onnx._settled(Trial(), [once], None)  # type: ignore[arg-type]
+    assert (longer.settled, longer.too_slow, longer.slowdown) == (True, False, 1.0)
+
+
 def test_rules_of_no_runtime_are_a_compilers(tmp_path: Path) -> None:
     """Also of an ONNX file: today is its file's order under the same rules, never a runtime's session."""
     made = plan(onnx_file(tmp_path), target="strict", without=[*MEANS])

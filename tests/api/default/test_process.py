@@ -47,11 +47,11 @@ def test_a_copied_weight_is_there_twice_while_the_session_opens(
 ) -> None:
     """What a process takes without onnxruntime at hand: a mapped weight once, or while it is copied twice."""
     monkeypatch.setattr(process, "find_spec", lambda name: None)
-    process.empty_session_bytes.cache_clear()
+    process.empty_session.cache_clear()
     file, size = _saved_gemm(tmp_path, mapped=True)
     kept = process.predicted_process(file, 2**16, Weights(mapped=True, prepacked=False), 8192)
     assert (kept.weights_bytes, kept.prepacked_bytes, kept.loading_bytes) == (size, 0, 0)
     copied = process.predicted_process(file, 2**16, Weights(mapped=True), 8192)
     assert (copied.weights_bytes, copied.prepacked_bytes) == (0, size)
     assert 0.9 * size < copied.loading_bytes < size
-    process.empty_session_bytes.cache_clear()
+    process.empty_session.cache_clear()

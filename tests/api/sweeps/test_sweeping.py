@@ -293,9 +293,9 @@ def test_a_cluster_gives_the_same_table(tmp_path: Path) -> None:
 
 
 def test_without_dask_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the extra that brings it."""
+    """With the command that installs it."""
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(MissingExtraError, match=r"\.\[sweep\]"):
+    with pytest.raises(MissingExtraError, match=r"pip install .*dask"):
         lowtide.research.sweep(NETWORKS[:1], scheduler="tcp://localhost:8786")
 
 

@@ -4,6 +4,7 @@
            time for  ->  each compared with today, in turn; tiles that take too long are replaced by ones of fewer ops
            ->  the best that is no slower than allowed
     to be portable: optimised without layouts of one CPU; its order is kept, or the layout chosen at load
+    where a run takes seconds: each candidate is run once, with its weights where they are predicted to take least
 
 What the session needs to keep a plan is in the Python module that is written with it. Bytes are those of the process
 above an empty one; a plan that takes more than today, or too long, is never chosen.
@@ -12,22 +13,25 @@ above an empty one; a plan that takes more than today, or too long, is never cho
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from lowtide.api.default.process import predicted_process
+from lowtide.api.default.process import empty_session, predicted_process
 from lowtide.api.default.request import Request, Tell
 from lowtide.api.models import load
 from lowtide.api.optimized import OptimizedFile, optimized_file
 from lowtide.api.rewrites.means import MOST_OVERHEAD
 from lowtide.api.writing import PlanFiles, write_all
 from lowtide.comparison import Comparison, ProcessMemory, Weights
+from lowtide.graph import Kind
 from lowtide.plan import Plan, Status
+from lowtide.run.fresh_process import INPUTS
 from lowtide.run_reports import rounding
 
 if TYPE_CHECKING:
@@ -43,8 +47,9 @@ LEAST_GAIN = 0.01
 worth a file more, or a changed graph."""
 WAYS = (None, Weights(mapped=True), Weights(mapped=True, prepacked=False))
 """Where the weights of an optimised file may be: in it or mapped, with and without copies."""
-_ATTEMPTS, _LESS = 3, 0.7
-"""Plans with tiles that are measured for one bound on time, and the most that the next may take of what one may."""
+_ATTEMPTS, _SLOW_ATTEMPTS, _LESS = 3, 2, 0.7
+"""Plans with tiles that are measured for one bound on time, also where a run takes seconds, and the most that the next
+may take of what one may."""
 _TILES = 1.6
 """Of the seconds of a search, those of one for tiles: models of 500 operators need them."""
 _MOST_EXTRA = 10.0
@@ -59,19 +64,23 @@ def plan_onnx(request: Request, tell: Tell) -> Plan:
     model."""
     with tempfile.TemporaryDirectory(prefix="lowtide-") as name:
         trial = Trial.of(request, Path(name), tell)
-        order = trial.order()
-        found = trial.measured(order)
+        order, found = trial.order(), list[_Candidate]()
+        expected = trial.predicted(order)
+        if expected.comparison is not None and expected.comparison.better:
+            tell(expected)
         try:
+            found += trial.measured(order)
             if request.portable:
-                found += trial.measured(_layout_at_load(order), Weights(mapped=True), ways=1)
+                at_load = _layout_at_load(order)
+                found += trial.measured(at_load, Weights(mapped=True), ways=1, today=found[0].today)
             if order.stopped == "interrupt":
                 raise KeyboardInterrupt
             tell(trial.finished(_best(found, request.budget_bytes)))
             _measure_changed(trial, found)
             return trial.finished(_settled(trial, found, request.budget_bytes))
-        except KeyboardInterrupt:  # what was measured so far
-            best = _best(found, request.budget_bytes)
-            return msgspec.structs.replace(trial.finished(best), stopped="interrupt")
+        except KeyboardInterrupt:  # what was measured so far, or predicted
+            best = trial.finished(_best(found, request.budget_bytes)) if found else expected
+            return msgspec.structs.replace(best, stopped="interrupt")
 
 
 def _layout_at_load(plan: Plan) -> Plan:
@@ -92,13 +101,16 @@ def _measure_changed(trial: Trial, candidates: list[_Candidate]) -> None:
     allowed = dict.fromkeys([request.slower, MOST_OVERHEAD] if request.may_be_slow else [request.slower])
     for slower in allowed:
         extra = None if slower is None else min(_MOST_EXTRA, (1 + slower) / first.slowdown - 1)
-        for _ in range(_ATTEMPTS):
+        for _ in range(_ATTEMPTS if first.today.warm else _SLOW_ATTEMPTS):
             if wanted is not None and any(one.fits(wanted) for one in candidates):
                 return
             changed = None if extra is not None and extra <= 0 else trial.changed(first, extra)
             if changed is None:
                 break
-            new = trial.settled(changed, first.plan.weights)
+            if first.today.warm:
+                new = trial.settled(changed, first.plan.weights)
+            else:
+                (new,) = trial.measured(changed, first.plan.weights, ways=1, today=first.today)
             candidates.append(new)
             slowdown = new.slowdown
             if extra is None or slower is None or slowdown <= 1 + slower:
@@ -110,7 +122,8 @@ def _measure_changed(trial: Trial, candidates: list[_Candidate]) -> None:
 def _settled(trial: Trial, candidates: list[_Candidate], budget: int | None) -> _Candidate:
     """The best candidate, measured for longer: it may turn out to be too slow, and one that seemed so not to be."""
     while not (best := _best(candidates, budget)).settled and best.better:
-        candidates[candidates.index(best)] = trial.settled(best.plan, best.plan.weights)
+        longer = trial.settled(best.plan, best.plan.weights) if best.today.warm else trial.remeasured(best)
+        candidates[candidates.index(best)] = longer
     return best
 
 
@@ -133,10 +146,15 @@ class _Candidate:
         return slowdown(self.today, self.planned)
 
     @property
+    def seems_too_slow(self) -> bool:
+        """Whether its runs took longer than allowed."""
+        return self.slower is not None and self.slowdown > 1 + self.slower
+
+    @property
     def too_slow(self) -> bool:
         """Whether a run takes longer than allowed. Few runs do not say so: for what else the machine does, a session
         can be slow from its first to its last."""
-        return self.settled and self.slower is not None and self.slowdown > 1 + self.slower
+        return self.settled and self.seems_too_slow
 
     @property
     def layout_at_load(self) -> bool:
@@ -202,6 +220,7 @@ class Trial:
         tiles = tuple(word for word in job.allow if word != "recompute")
         if not tiles:
             return None
+        self.tell("searching for tiles that need less")
         most = 0 if extra is None else nodes + int(extra * first.planned.median_seconds / _OP_SECONDS)
         plan = self._solved(replace(job, allow=tiles, max_ops=most, op_bytes=_OP_BYTES))
         saved = block - (plan.runtime_arena_bytes or 0) - _OP_BYTES * (len(plan.order) - nodes)
@@ -211,27 +230,31 @@ class Trial:
         return msgspec.structs.replace(self.request.solve(job, self.tell), optimized_from=self.optimized.origin)
 
     def measured(
-        self, plan: Plan, weights: Weights | None = None, *, ways: int = len(WAYS), seconds: float = SECONDS
+        self,
+        plan: Plan,
+        weights: Weights | None = None,
+        *,
+        ways: int = len(WAYS),
+        seconds: float = SECONDS,
+        today: FreshRun | None = None,
     ) -> list[_Candidate]:
         """A plan compared with today: with its weights as said, and in so many ways in all, of which those are measured
-        that are predicted to need less than all before them."""
-        from lowtide.run.timing import Setup, run_fresh
+        that are predicted to need less than all before them. Where a run takes seconds, only the last of these is, and
+        `today`, which was measured before, is taken as it is."""
+        from lowtide.run.timing import Setup, run_compared
 
         request, folder = self.request, self.folder
-        plans: list[Plan] = []
-        planned: list[Setup] = []
-        least: float = inf
-        for way in list(dict.fromkeys([weights, *WAYS]))[:ways]:
-            one = msgspec.structs.replace(plan, weights=way)
-            setup = self._written(one)
-            takes = predicted_process(setup.model, one.runtime_arena_bytes or 0, way, 0).total_bytes
-            if takes < (1 - LEAST_GAIN) * least:
-                plans.append(one)
-                planned.append(setup)
-                least = takes
-        today = Setup(Path(request.path), folder / "today.npz")
-        before, *after = run_fresh(
-            [today, *planned],
+        own = Setup(Path(request.path), folder / "today.npz")
+        tried: list[tuple[Plan, Setup]] = []
+
+        def planned(slow: bool) -> list[Setup]:
+            found = self._promising(plan, list(dict.fromkeys([weights, *WAYS]))[:ways])
+            tried.extend(found[-1:] if slow else found)
+            return [setup for _, setup in tried]
+
+        before, *after = run_compared(
+            own if today is None or today.warm else today,
+            planned,
             folder / "feeds.npz",
             self.dims,
             seed=request.seed,
@@ -242,17 +265,42 @@ class Trial:
         )
         share = rounding(t.dtype for t in plan.tensors)
         inputs = _first_bytes(folder / "feeds.npz")
-        return [
+        found = [
             _Candidate(
                 one,
                 before,
                 ran,
-                _compared(today.outputs, setup.outputs, share),
+                _compared(own.outputs, setup.outputs, share),
                 request.slower,
                 predicted_process(setup.model, one.runtime_arena_bytes or 0, one.weights, inputs),
             )
-            for one, setup, ran in zip(plans, planned, after, strict=True)
+            for (one, setup), ran in zip(tried, after, strict=True)
         ]
+        return [replace(one, settled=not before.warm and not one.seems_too_slow) for one in found]
+
+    def _promising(self, plan: Plan, ways: Sequence[Weights | None]) -> list[tuple[Plan, Setup]]:
+        """The plan with its weights in those ways that are each predicted to need less than all before it."""
+        found: list[tuple[Plan, Setup]] = []
+        least: float = inf
+        for way in ways:
+            one = msgspec.structs.replace(plan, weights=way)
+            setup = self._written(one)
+            takes = predicted_process(setup.model, one.runtime_arena_bytes or 0, way, 0).total_bytes
+            if takes < (1 - LEAST_GAIN) * least:
+                found.append((one, setup))
+                least = takes
+        return found
+
+    def remeasured(self, seen: _Candidate) -> _Candidate:
+        """A candidate whose single run took too long; both sides are run once more, and the faster run of each
+        counts."""
+
+        def both(first: FreshRun, second: FreshRun) -> FreshRun:
+            return replace(first, seconds=first.seconds + second.seconds)
+
+        (second,) = self.measured(seen.plan, seen.plan.weights, ways=1)
+        today, planned = both(seen.today, second.today), both(seen.planned, second.planned)
+        return replace(seen, today=today, planned=planned, settled=True)
 
     def settled(self, plan: Plan, weights: Weights | None) -> _Candidate:
         """A plan compared with today for long enough. A process may be slow from its first run to its last, so that one
@@ -275,12 +323,15 @@ class Trial:
         return run_fresh([self._written(plan)], feeds, self.dims, seed=seed, runs=1, tell=self.tell)[0]
 
     def _written(self, plan: Plan) -> Setup:
-        """The plan's model and session, to be run."""
+        """The plan's model and session, to be run; of a plan that was written before, those."""
         from lowtide.run.timing import Setup
 
-        folder = Path(tempfile.mkdtemp(dir=self.folder))
+        folder = self.folder / sha256(msgspec.json.encode(plan)).hexdigest()
+        if folder.exists():
+            return Setup(folder / "planned.onnx", folder / "planned.npz", folder / "session.py")
+        folder.mkdir()
         out, module = folder / "planned.onnx", folder / "session.py"
-        write_all(plan, self.optimized.path, PlanFiles(out, snippet=module))
+        write_all(plan, self.optimized.path, PlanFiles(out, snippet=module), opened=False)  # it is opened to be run
         return Setup(out, folder / "planned.npz", module)
 
     @property
@@ -288,34 +339,61 @@ class Trial:
         """Sizes by name, as the inputs are drawn."""
         return self.optimized.origin.dims
 
+    def predicted(self, plan: Plan) -> Plan:
+        """The plan of the order alone with what it is predicted to take, before anything is measured."""
+        inputs = sum(t.size for t in plan.tensors if t.kind is Kind.INPUT)
+        one, setup = self._promising(plan, WAYS)[-1]
+        today = next((f.default_bytes for f in plan.runtime_figures or () if f.what == "arena"), 0)
+        before = predicted_process(self.optimized.path, today, None, inputs).total_bytes
+        parts = predicted_process(setup.model, plan.runtime_arena_bytes or 0, one.weights, inputs)
+        comparison = Comparison(
+            **self._said(plan, before, parts.total_bytes),
+            base_bytes=empty_session().base_bytes,
+            slowdown=1.0,
+            predicted=parts,
+            better=parts.total_bytes < before,
+        )
+        return self._judged(one, comparison)
+
     def finished(self, chosen: _Candidate) -> Plan:
         """The plan with its comparison and its status."""
-        import onnxruntime
-
-        request, plan = self.request, chosen.plan
         before, after = chosen.today, chosen.planned
-        ordered = not chosen.layout_at_load
         comparison = Comparison(
-            model=request.name,
-            runtime=f"onnxruntime {onnxruntime.__version__}, default options, this CPU",
-            figure="process memory",
-            today_bytes=before.model_bytes,
-            planned_bytes=after.model_bytes,
+            **self._said(chosen.plan, before.model_bytes, after.model_bytes, ordered=not chosen.layout_at_load),
             measured=True,
             base_bytes=before.base_bytes,
-            tensors_bytes=plan.runtime_arena_bytes if ordered else None,
-            tensors_bound_bytes=plan.lower_bound_bytes if ordered else None,
             today_seconds=before.median_seconds,
             planned_seconds=after.median_seconds,
             slowdown=chosen.slowdown,
             outputs=chosen.outputs,
-            predicted=chosen.predicted if ordered else None,
-            sizes=request.shapes(load(request.path, request.dims)),
-            assumed=request.assumed,
+            inputs_run=INPUTS if before.warm else 1,
+            predicted=None if chosen.layout_at_load else chosen.predicted,
             better=chosen.better,
         )
-        budget = request.budget_bytes
-        status: Status = "ok" if budget is None or chosen.fits(budget) else "over_budget"
+        return self._judged(chosen.plan, comparison)
+
+    def _said(self, plan: Plan, today_bytes: int, planned_bytes: int, *, ordered: bool = True) -> dict[str, Any]:
+        """What a comparison says of the model, the plan and their bytes."""
+        import onnxruntime
+
+        request = self.request
+        return {
+            "model": request.name,
+            "runtime": f"onnxruntime {onnxruntime.__version__}, default options, this CPU",
+            "figure": "process memory",
+            "today_bytes": today_bytes,
+            "planned_bytes": planned_bytes,
+            "tensors_bytes": plan.runtime_arena_bytes if ordered else None,
+            "tensors_bound_bytes": plan.lower_bound_bytes if ordered else None,
+            "sizes": request.shapes(load(request.path, request.dims)),
+            "assumed": request.assumed,
+        }
+
+    def _judged(self, plan: Plan, comparison: Comparison) -> Plan:
+        """The plan with its comparison, under the budget."""
+        budget = self.request.budget_bytes
+        fits = budget is None or (comparison.better and comparison.planned_bytes <= budget)
+        status: Status = "ok" if fits else "over_budget"
         return msgspec.structs.replace(plan, comparison=comparison, status=status, budget_bytes=budget)
 
 

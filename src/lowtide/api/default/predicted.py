@@ -21,6 +21,7 @@ from lowtide.api.job import Job
 from lowtide.api.models import load
 from lowtide.api.problem import Problem
 from lowtide.comparison import Comparison
+from lowtide.errors import install_command
 from lowtide.graph import Graph
 from lowtide.plan import Plan, RuntimeFigure, Status
 from lowtide.stop import Limits
@@ -121,7 +122,7 @@ def _runtime(target: str, name: str) -> str:
     """Where the model runs; of onnxruntime, which was to be asked, why it was not."""
     if target != "onnxruntime":
         return name
-    why = "no weights in the file" if find_spec("onnxruntime") else "it is not installed: pip install 'lowtide[run]'"
+    why = "no weights in the file" if find_spec("onnxruntime") else f"it is not installed: {install_command('run')}"
     return f"onnxruntime with its optimiser off, NOT MEASURED ({why})"
 
 

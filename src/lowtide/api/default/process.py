@@ -20,7 +20,7 @@ from typing import Any
 
 from lowtide.comparison import ProcessMemory, Weights
 from lowtide.read.onnx.proto import all_graphs, bodies, names_read
-from lowtide.run.timing import Setup, run_fresh
+from lowtide.run.timing import FreshRun, Setup, run_fresh
 
 _EMPTY_SESSION_BYTES = 10_450_000
 """A session of one small op in onnxruntime 1.32.0, where it cannot be measured."""
@@ -114,11 +114,14 @@ def _read(graph: Any, sizes: Mapping[str, int]) -> int:
     return read
 
 
-@cache
 def empty_session_bytes() -> int:
     """What a process takes for a session of one small op: measured, if onnxruntime is installed."""
-    if find_spec("onnxruntime") is None:
-        return _EMPTY_SESSION_BYTES
+    return _EMPTY_SESSION_BYTES if find_spec("onnxruntime") is None else empty_session().model_bytes
+
+
+@cache
+def empty_session() -> FreshRun:
+    """The same, as measured in a process of its own."""
     from onnx import TensorProto, helper
 
     values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in "xy"]
@@ -129,7 +132,7 @@ def empty_session_bytes() -> int:
         file = folder / "empty.onnx"
         file.write_bytes(model.SerializeToString())
         (run,) = run_fresh([Setup(file, folder / "outputs.npz")], folder / "feeds.npz", {}, runs=1)
-    return run.model_bytes
+    return run
 
 
 def _outside(tensor: Any) -> int:

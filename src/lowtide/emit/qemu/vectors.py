@@ -12,7 +12,7 @@ import numpy as np
 from lowtide.emit.project import Project, named
 from lowtide.emit.qemu.boards import Bench, Board, Run, board_files
 from lowtide.emit.qemu.library import library_folder, library_sources, library_words
-from lowtide.errors import InputError
+from lowtide.errors import InputError, install_command
 from lowtide.graph import Graph
 from lowtide.read.tflite.model import TfliteFile
 from lowtide.run.tflite import tflm_vectors
@@ -72,7 +72,7 @@ def host_vectors(graph: Graph, project: Project, folder: Path) -> Vectors:
     if compiler is None:
         raise InputError(
             "--test qemu: nothing here computes what is expected; install the package tflite-micro "
-            "(`pip install '.[tflite]'` in lowtide's clone) or a C compiler (`apt install gcc`)"
+            f"(`{install_command('tflite')}`) or a C compiler (`apt install gcc`)"
         )
     assert isinstance(graph.file, TfliteFile)
     tensors = [graph.tensor_by_id[t] for t in graph.file.model.subgraphs[0].inputs]

@@ -119,15 +119,20 @@ def by_name(graph: GraphProto, dims: Dims, place: str) -> dict[str, int]:
 
 
 def check_shapes(
-    shapes: Mapping[str, tuple[int, ...]], names: Iterable[str], types: Mapping[str, TensorType], place: str
+    shapes: Mapping[str, tuple[int, ...]],
+    names: Iterable[str],
+    inputs: Iterable[str],
+    types: Mapping[str, TensorType],
+    place: str,
 ) -> None:
-    """See that shapes are of tensors, and are what the model says where it says something. Raises
-    `ForeignDimensionError`: there is no such tensor. Raises `InputError`: its shape is another, or has a negative
-    size."""
+    """See that shapes are of tensors, and are what the model says where it says something. `names`, `inputs`: of all
+    tensors, and of those that the caller gives. Raises `ForeignDimensionError`: there is no such tensor. Raises
+    `InputError`: its shape is another, or has a negative size."""
     known = set(names) if shapes else set()
     for name, shape in shapes.items():
         if name not in known:
-            message = f"there is no tensor {name!r} to give a shape{did_you_mean(name, known)}"
+            own = f"; inputs: {', '.join(map(repr, inputs))}"
+            message = f"there is no tensor {name!r} to give a shape{did_you_mean(name, known)}{own}"
             raise ForeignDimensionError(message, place, (name,))
         if min(shape, default=0) < 0:
             raise InputError(f"{name!r} cannot have the shape {_spelt(shape)}; give sizes from 0 up", place)

@@ -69,7 +69,8 @@ def tensor_types(
             _declare(model.graph, own)
             model, _ = _infer(model)
             types = {**_declared_types(model.graph), **types}
-    check_shapes(scope.shapes, wanted, types, place)
+    inputs = [t.name for t in structure.tensors if t.kind is Kind.INPUT]
+    check_shapes(scope.shapes, wanted, inputs, types, place)
     missing = {t.name for t in structure.tensors if t.kind is not Kind.CONSTANT and t.name not in types}
     if missing:
         raise _no_type(model, structure, missing, reason, place)
@@ -178,6 +179,6 @@ def _no_type(model: ModelProto, structure: Structure, missing: set[str], reason:
     why = f" (ONNX says: {reason})" if reason else ""
     return InputError(
         f"no shape is known for {name!r}, which {label[name]} makes{why}; give it with --shape {name}=AxBx..., "
-        "or declare it in value_info",
+        "or declare it in value_info; sizes that you gave may also not fit the model (many need multiples of 32)",
         place,
     )
