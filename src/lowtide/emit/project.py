@@ -273,8 +273,7 @@ def parameters(kernels: Mapping[str, Sequence[Kernel]]) -> list[str]:
         rows = []
         for k, kernel in enumerate(kernels[name]):
             if kernel.operands:
-                kind = kernel.operand_type or ("piece_t" if name == "concat" else f"{name}_piece_t")
-                lines += [f"static const {kind} {name}_pieces_{k}[{len(kernel.operands)}] = {{"]
+                lines += [f"static const {kernel.operand_type} {name}_pieces_{k}[{len(kernel.operands)}] = {{"]
                 lines += [*(f"    {code}," for code in kernel.operands), "};", ""]
             rows.append(f"    {kernel.text.replace('PIECES', f'{name}_pieces_{k}')}, /* {comment(kernel.op)} */")
         lines += [f"static const {name}_t {name}s[{len(rows)}] = {{", *rows, "};", ""]
