@@ -26,6 +26,8 @@ from support.emit_nets import compiler, emit_net, layers_net
 from support.library_nets import SOURCES
 from support.tflite_builder import Net, residual, s
 
+LIBRARY = ["--kernels", "cmsis-nn", "--simd", "dsp"]
+
 pytest.importorskip("tflite_micro", reason="pip install '.[tflite]'")
 
 
@@ -227,6 +229,29 @@ def test_functions_of_a_c_library_are_linked(tmp_path: Path, board: str) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("board", on("m4"))
+def test_python_runs_code_on_boards_before_it_is_written(
+    tmp_path: Path, board: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`boards` has a row for each; a result that differs is raised, and nothing is written then."""
+    model, _ = project(tmp_path, residual())
+    plan = lowtide.plan(model, target="loops")
+    (row,) = lowtide.emit_c(plan, model, tmp_path / "code", test=f"qemu:{board}").boards
+    assert (row["board"], row["wrong"]) == (board, 0)
+    assert row["instructions"] > 0
+    assert (tmp_path / "code/model.c").is_file()
+    drawn = tflm_vectors_of(model)
+    assert isinstance(drawn, Vectors)
+    other = replace(drawn, outputs=bytes(255 - byte for byte in drawn.outputs))
+    monkeypatch.setattr(vectors_module, "tflm_vectors_of", lambda _: other)
+    with pytest.raises(VerificationError, match="are not those of TFLM"):
+        lowtide.emit_c(plan, model, tmp_path / "wrong", test=f"qemu:{board}")
+    with pytest.raises(InputError, match="tests are `qemu`"):
+        lowtide.emit_c(plan, model, tmp_path / "wrong", test="host")
+    assert not (tmp_path / "wrong").exists()
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(not SOURCES, reason="LOWTIDE_CMSIS_NN does not name CMSIS-NN's folder")
 @pytest.mark.parametrize("board", on("m4", "m55"))
 def test_cmsis_nn_is_compiled_from_its_folder(
@@ -235,7 +260,7 @@ def test_cmsis_nn_is_compiled_from_its_folder(
     """Which the environment names; results are TFLM's."""
     monkeypatch.setenv("CMSIS_NN", SOURCES)
     model, _ = project(tmp_path, residual())
-    words = ["emit", str(model), "-o", str(tmp_path / "code"), "--simd", BOARDS[board].simd, "-q"]
+    words = ["emit", str(model), "-o", str(tmp_path / "code"), *LIBRARY[:3], BOARDS[board].simd, "-q"]
     assert main([*words, "--test", f"qemu:{board}", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["boards"]
     assert (row["board"], row["wrong"]) == (board, 0)
@@ -270,8 +295,9 @@ def test_files_of_cmsis_nn_are_those_that_code_calls(tmp_path: Path, monkeypatch
         (["--test", "host"], "tests are `qemu` and `qemu:BOARD,...` with boards m4, m7, m55, rv32"),
         (["--test", "qemu:m3"], "tests are `qemu` and `qemu:BOARD,...`"),
         (["--test", "qemu:"], "tests are `qemu` and `qemu:BOARD,...`"),
-        (["--test", "qemu:m55", "--simd", "dsp"], "--simd dsp is not for m55; it is for m4, m7"),
-        (["--test", "qemu", "--simd", "dsp"], "the environment variable CMSIS_NN names, and it is not set"),
+        ([*LIBRARY, "--test", "qemu:m55"], "--simd dsp is not for m55; it is for m4, m7"),
+        ([*LIBRARY, "--test", "qemu"], "the environment variable CMSIS_NN names, and it is not set"),
+        (["--simd", "dsp"], "leave it out, or add --kernels cmsis-nn"),
     ],
 )
 def test_a_test_that_cannot_be_is_refused(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lowtide.emit.arithmetic import ADD_SHIFT, WIDE_ADD_SHIFT
 from lowtide.emit.bodies import with_bodies
@@ -45,6 +46,8 @@ class CodeSizes:
         That ops read and write in one run: each tensor and each constant once for each op.
     loops, ops
         Row loops, and ops in all.
+    boards
+        A row for each board that the code was run on (`docs/contract.md`).
     """
 
     arena_bytes: int
@@ -55,6 +58,7 @@ class CodeSizes:
     moved_bytes: int
     loops: int
     ops: int
+    boards: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
