@@ -313,7 +313,7 @@ def test_steps_that_repeat_are_written_once() -> None:
 
 
 def test_the_command_writes_the_library_s_calls(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--simd` is of CMSIS-NN alone; a budget that is too small is said, with status 3; other options do not go with it."""
+    """A budget that is too small is said, with status 3; `--simd` is refused without it, and other options with it."""
     model = tmp_path / "net.tflite"
     model.write_bytes(chain(2).bytes())
     assert main(["emit", str(model), "-o", str(tmp_path / "a"), "--kernels", "cmsis-nn", "--simd", "dsp", "-q"]) == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 import lowtide
 from lowtide.api import emulating
+from lowtide.api.default.on_boards import code_bytes
 from lowtide.api.emitting import project_of
 from lowtide.api.emulating import emulate
 from lowtide.cli import main
@@ -20,11 +22,14 @@ from lowtide.emit.project import Project
 from lowtide.emit.qemu import vectors as vectors_module
 from lowtide.emit.qemu.boards import BOARDS, Bench
 from lowtide.emit.qemu.library import library_folder, library_sources
-from lowtide.emit.qemu.vectors import Vectors, run_on, tflm_vectors_of
+from lowtide.emit.qemu.vectors import Vectors, project_sources, run_on, tflm_vectors_of
 from lowtide.errors import InputError, VerificationError
+from lowtide.report.on_boards import OWN_C
 from support.emit_nets import compiler, emit_net, layers_net
+from support.emit_sound import lstm_net
 from support.library_nets import SOURCES
 from support.tflite_builder import Net, residual, s
+from support.tflite_nets import pyramid
 
 LIBRARY = ["--kernels", "cmsis-nn", "--simd", "dsp"]
 
@@ -249,6 +254,21 @@ def test_python_runs_code_on_boards_before_it_is_written(
     with pytest.raises(InputError, match="tests are `qemu`"):
         lowtide.emit_c(plan, model, tmp_path / "wrong", test="host")
     assert not (tmp_path / "wrong").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("board", on("m4", "m55"))
+@pytest.mark.parametrize("make", [residual, pyramid, lstm_net])
+def test_code_has_at_most_the_bytes_that_boards_count(tmp_path: Path, board: str, make: Callable[[], Net]) -> None:
+    """Whether a model fits a board's flash counts code by its number of ops, and not three times what it has."""
+    _, code = project(tmp_path, make(), allow="loops")
+    bench = Bench(BOARDS[board], tmp_path / board)
+    sources, words = project_sources(code, "model", bench.folder / "emitted")
+    data = Vectors(bytes(1), bytes(1), "none", 1).write(bench.folder)
+    nothing = bench.program("nothing", [bench.folder / "nothing.c", data])
+    flash = bench.flash(bench.program("model", [*sources, data], words)) - bench.flash(nothing)
+    counted = code_bytes(OWN_C, code.sizes.ops)
+    assert counted / 3 <= flash - code.sizes.weight_bytes <= counted
 
 
 @pytest.mark.slow

@@ -42,9 +42,7 @@ def run(options: argparse.Namespace) -> int:
     if library:
         return _run_library(options, boards)
     if options.simd is not None:
-        raise InputError(
-            "--simd is of CMSIS-NN, which own kernels do not call; leave it out, or add --kernels cmsis-nn"
-        )
+        raise InputError("--simd is of CMSIS-NN, which is not called; leave it out, or add --kernels cmsis-nn")
     from lowtide.api.writing import PlanFiles, check_outputs, write_all
 
     asked.announce(options, options.model)
