@@ -184,6 +184,8 @@ OF_RESEARCH = {
     "bench/test_schedule.py": "bench/machine bench/measure bench/parts zoo/published/cases",
     "bench/test_spilling.py": "bench/off_chip bench/spill_cells bench/spill_tables",
     "bench/test_suite.py": "bench/options bench/tables",
+    "reproduce/test_suite.py": "reproduce/",
+    "sat/test_refute.py": "sat/formula sat/orders sat/placements",
 }
 """The same of the package lowtide-research; some of its modules are tested among the product's tests."""
 

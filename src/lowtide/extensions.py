@@ -30,7 +30,7 @@ RESEARCH: Mapping[str, Collection[str]] = {
     SPILL_METHODS: ("belady", "cosma", "cosma-dnc", "cosma-fs", "greedy-spill"),
     RECOMPUTE_METHODS: ("checkmate", "chen", "dtr", "fastsa", "moccasin", "torchtitan"),
     NETWORKS: ("zoo",),
-    COMMANDS: ("bench",),
+    COMMANDS: ("bench", "reproduce"),
 }
 """Names of the entry points of lowtide-research, for messages alone."""
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from lowtide.cli import check, commands, curve, emit, measure, probe, report, small_parsers, values
 from lowtide.cli import front as front_door
 from lowtide.cli.methods import listed, methods_text
-from lowtide.cli.tree import GROUP
+from lowtide.cli.tree import BENCH, GROUP, REPRODUCE
 from lowtide.cli.values import model_options as _model_options
 from lowtide.cli.values import model_sizes as _model_sizes
 from lowtide.cli.values import printing, setting
@@ -103,7 +103,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace | int:
     """Parse a command line; an exit status if there is nothing left to do, as after --help. Raises `InputError`: an
     unknown command or option, or a value that is missing or malformed."""
     try:
-        parser = _parser(arguments, suites="bench" in arguments[1:2], methods=listed(arguments))
+        parser = _parser(arguments, suites=arguments[1:2] in ([BENCH], [REPRODUCE]), methods=listed(arguments))
         if list(arguments) in ([], [GROUP]):
             arguments = [*arguments, "--help"]
         options, unknown = parser.parse_known_args(arguments)
@@ -163,7 +163,7 @@ def _parser(given: Sequence[str] = (), *, suites: bool = False, methods: bool = 
     small_parsers.completion_parser(add, parser_of_all)
     for name, command in [*front.choices.items(), *research.choices.items()]:
         command.given = given
-        if name not in (GROUP, "bench"):  # whose commands have it
+        if name not in (GROUP, BENCH, REPRODUCE):  # whose commands have it
             printing(command)
     parser.elsewhere = {name: f"lowtide research {name}" for name in research.choices}
     group.elsewhere = {name: f"lowtide {name}" for name in front.choices}
@@ -184,8 +184,8 @@ def _commands_of(parser: _Parser) -> tuple[Any, _Add]:
 
 
 def parser_of_all() -> argparse.ArgumentParser:
-    """The parser of every command, the suites of `bench` among them if they are installed."""
-    return _parser(suites=extension(COMMANDS, "bench") is not None)
+    """The parser of every command, those of lowtide-research among them if they are installed."""
+    return _parser(suites=extension(COMMANDS, BENCH) is not None)
 
 
 def _plan(add: _Add) -> None:
@@ -410,17 +410,21 @@ def _share(add: _Add) -> None:
 
 
 def _bench(add: _Add, *, suites: bool) -> None:
-    """Benchmarks; their options are there if they are asked for."""
-    p = add(
+    """Benchmarks and the papers' tables; their options are there if they are asked for."""
+    bench = add(
         "bench", "run a benchmark suite: ours beside what the papers publish", None,
         "lowtide research bench schedule --networks nasnet_a_cifar --methods hmcos,exact",
         "lowtide research bench space --network swiftnet_cell_a",
     )  # fmt: skip
-    if suites:
-        add_suites = extension(COMMANDS, "bench")
-        if add_suites is None:
-            raise MissingResearchError("lowtide research bench")
-        add_suites(p)
+    reproduce = add(
+        "reproduce", "measure each figure that one of the five papers prints, beside it", None,
+        "lowtide research reproduce hmcos --row table-1",
+    )  # fmt: skip
+    for name, parser in ((BENCH, bench), (REPRODUCE, reproduce)) if suites else ():
+        add_options = extension(COMMANDS, name)
+        if add_options is None:
+            raise MissingResearchError(f"lowtide research {name}")
+        add_options(parser)
 
 
 def _planning(

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator
 
 GROUP = "research"  # the command whose commands are those that few need
+BENCH, REPRODUCE = "bench", "reproduce"  # those whose options the package lowtide-research brings
 
 
 def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:

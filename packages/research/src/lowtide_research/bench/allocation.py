@@ -95,7 +95,7 @@ class AllocateSuite(TableSuite[Row]):
                     yield measure(problem, Ours(OURS_TO_CAPACITY, capacity=int(capacity)), self.time, about)
 
     def _of_hmcos(self) -> Iterator[Row]:
-        target = replace(resolve("hmcos"), alignment=64)
+        target = replace(resolve("hmcos"), alignment=TFLITE_ALIGNMENT)
         for case in (c for c in HMCOS if c.name in self._networks()):
             graph = graph_of(case)
             yield from _orders(graph, target, case.name, self.time)
@@ -136,6 +136,15 @@ def published_figures(rows: Sequence[Row]) -> tuple[Figure, ...]:
         for f in printed(case.network, case.target, method)
         if f.figure in ("arena", "peak") and case.name in measured
     )
+
+
+TFLITE_ALIGNMENT = 64  # of the arena of TensorFlow Lite, kDefaultTensorAlignment
+
+
+def tflite_arena(model: MemoryModel, order: tuple[int, ...]) -> int:
+    """Bytes of TensorFlow Lite's arena for an order: its greedy by size, sizes rounded up to its alignment."""
+    model = memory_model(model.graph, replace(model.target, alignment=TFLITE_ALIGNMENT))
+    return allocators()["tflite"].pack(_of_order(model, order, "", "")[0], Limits()).height_bytes
 
 
 def _of_order(model: MemoryModel, order: tuple[int, ...], name: str, method: str) -> tuple[Problem, dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import Field, fields
@@ -25,21 +26,32 @@ def add_suites(parser: argparse.ArgumentParser) -> None:
     """Give the command its suites, and each its options, made from the fields of its class."""
     added = parser.add_subparsers(metavar="SUITE", required=True, dest="suite")
     for suite in suites().values():
-        examples = "\n".join(f"  lowtide research bench {suite.name} {example}".rstrip() for example in suite.examples)
-        sub = added.add_parser(
-            suite.name, help=suite.words, description=suite.description, epilog=f"examples:\n{examples}"
-        )
-        sub.set_defaults(command=run_suite, suite_type=suite, parser=sub)
-        options = options_of(suite)
-        for name in (n for n in options if n not in LIMITS):
-            _add(sub, options[name], suite)
-        if suite.labelled:
-            label = f"files of -o are called {suite.name}-TEXT"
-            sub.add_argument("--label", default="", metavar="TEXT", help=label)
-        sub.add_argument("-o", dest="out", metavar="DIR", help="write the results as files there")
-        for name in (n for n in options if n in LIMITS):
-            _add(sub, options[name], suite)
-        printing(sub)
+        command = f"lowtide research bench {suite.name}"
+        give_options(added.add_parser(suite.name, help=suite.words), suite, command)
+
+
+def add_reproduce(parser: argparse.ArgumentParser) -> None:
+    """Give the command `reproduce` its options: it is one suite."""
+    from lowtide_research.reproduce.suite import ReproduceSuite
+
+    give_options(parser, ReproduceSuite, "lowtide research reproduce")
+
+
+def give_options(parser: argparse.ArgumentParser, suite: type[Suite[Any]], command: str) -> None:
+    """Options, description and examples of a suite; `command` is what runs it."""
+    examples = "\n".join(f"  {command} {example}".rstrip() for example in suite.examples)
+    parser.description, parser.epilog = suite.description, f"examples:\n{examples}"
+    parser.set_defaults(command=run_suite, suite_type=suite, parser=parser)
+    options = options_of(suite)
+    for name in (n for n in options if n not in LIMITS):
+        _add(parser, options[name], suite)
+    if suite.labelled:
+        label = f"files of -o are called {suite.name}-TEXT"
+        parser.add_argument("--label", default="", metavar="TEXT", help=label)
+    parser.add_argument("-o", dest="out", metavar="DIR", help="write the results as files there")
+    for name in (n for n in options if n in LIMITS):
+        _add(parser, options[name], suite)
+    printing(parser)
 
 
 def options_of(suite: type[Suite[Any]]) -> dict[str, Field[Any]]:
@@ -56,6 +68,8 @@ def _add(parser: argparse.ArgumentParser, option: Field[Any], suite: type[Suite[
     about: dict[str, Any] = {"metavar": flag.metavar, "help": flag.words}
     if not name.startswith("-"):
         parser.add_argument(dest, nargs="*", **about)
+    elif kind is bool:
+        parser.add_argument(name, dest=dest, action="store_true", help=flag.words)
     elif get_origin(kind) is Sequence:
         parser.add_argument(name, dest=dest, default="", type=name_list, **about)
     else:
@@ -105,6 +119,13 @@ def _watch(suite: Suite[Any], line: ProgressLine) -> Watch:
             line.message(words)
 
     return Watch(lambda name, progress: line(progress, f"{name}: "), count, row)
+
+
+def main() -> int:
+    """The command `lowtide-research`: that of lowtide, in its group `research`."""
+    from lowtide.cli import main as lowtide_main
+
+    return lowtide_main(["research", *sys.argv[1:]])
 
 
 def suites() -> dict[str, type[Suite[Any]]]:

@@ -1,0 +1,7 @@
+"""COSMA (2023), row by row."""
+
+from __future__ import annotations
+
+from lowtide_research.reproduce.row import Row
+
+ROWS: tuple[Row, ...] = ()

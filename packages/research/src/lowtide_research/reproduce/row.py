@@ -1,0 +1,115 @@
+"""A row of the table paper x figure: what a paper prints, how to measure the same, and how the two compare.
+
+printed "1.70" MiB, measured 1.704 -> equal      less than one unit of the last printed digit apart
+printed "40.05" s,  measured 0.14  -> better     `better` is "less"
+printed "7936" KiB, measured 8064  -> differs    `because` says why
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from lowtide.errors import LowtideError
+from lowtide.stop import Limits
+from lowtide_research.bench.machine import one_line
+
+State = Literal["equal", "better", "differs", "not public", "no number", "unfinished", "failed"]
+"""`unfinished`: a limit ended the experiment; `no number`: the paper has a picture alone."""
+Direction = Literal["less", "more", "neither"]
+RELATIONS = ("<=", ">=", ">", "<")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a row's experiment gave: an amount in the row's unit, and what else is to be said of it."""
+
+    amount: float
+    note: str = ""
+    finished: bool = True  # False if a limit ended it, so that the amount says nothing of the printed one
+
+
+@dataclass(frozen=True)
+class Row:
+    """One printed figure and its experiment.
+
+    `name` is a path, place first (``table-1/darts_cifar/hmcos/peak``); `printed` is a number as the paper prints it,
+    with a relation before it where it prints only a limit (``>30000``), or empty where it has a picture without
+    numbers. `measure` is None where the experiment needs material that is not public: `because` names it.
+    """
+
+    name: str
+    place: str
+    what: str
+    printed: str
+    unit: str
+    measure: Callable[[Limits], Measured] | None
+    better: Direction = "less"
+    because: str = ""  # why ours differs, by an experiment, or what is not public
+    takes: str = ""  # how long the experiment takes, where that is more than two minutes
+
+    @property
+    def relation(self) -> str:
+        """What stands before the printed number; ``=`` if nothing does."""
+        return next((r for r in RELATIONS if self.printed.startswith(r)), "=")
+
+    @property
+    def number(self) -> float | None:
+        """The printed number, None if there is none."""
+        digits = self.printed.removeprefix(self.relation).replace(",", "").strip()
+        return float(digits) if digits else None
+
+    @property
+    def last_digit(self) -> float:
+        """One unit of the last printed digit."""
+        return 10.0 ** -len(self.printed.partition(".")[2])
+
+    def compare(self, amount: float) -> State:
+        """The state of a measured amount."""
+        printed = self.number
+        if printed is None:
+            return "no number"
+        if self.relation in ("<=", "<", ">="):
+            return "equal" if (amount >= printed if self.relation == ">=" else amount <= printed) else "differs"
+        if self.relation == "=" and abs(amount - printed) < self.last_digit * (1 - 1e-9):
+            return "equal"
+        if self.better == "neither":
+            return "differs"
+        return "better" if (amount < printed) == (self.better == "less") else "differs"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A row that was measured. `ratio` is ours over printed; `seconds` are wall time of its experiment alone, nearly
+    none where an earlier row had the same."""
+
+    paper: str
+    row: str
+    place: str
+    what: str
+    printed: str
+    unit: str
+    state: State
+    ours: float | None = None
+    ratio: float | None = None
+    because: str = ""
+    note: str = ""
+    seconds: float = 0.0
+
+
+def outcome(paper: str, row: Row, limits: Limits) -> Outcome:
+    """Measure a row; an experiment that raises is an outcome too. Raises `KeyboardInterrupt`: Ctrl-C."""
+    about = (paper, row.name, row.place, row.what, row.printed, row.unit)
+    if row.measure is None:
+        return Outcome(*about, state="not public", because=row.because)
+    began = time.monotonic()
+    try:
+        measured = row.measure(limits)
+    except (LowtideError, ArithmeticError, LookupError, ValueError) as error:
+        return Outcome(*about, state="failed", note=one_line(error), seconds=time.monotonic() - began)
+    state: State = row.compare(measured.amount) if measured.finished else "unfinished"
+    ratio = measured.amount / row.number if row.number and measured.finished else None
+    because = row.because if state in ("differs", "no number", "unfinished") else ""
+    return Outcome(*about, state, measured.amount, ratio, because, measured.note, time.monotonic() - began)

@@ -1,0 +1,98 @@
+"""The table paper x figure: states of rows, rows for all that is printed, and rows that are run."""
+
+from __future__ import annotations
+
+import pytest
+
+from lowtide.errors import InputError
+from lowtide.stop import Limits
+from lowtide_research.bench.suite import Watch, run
+from lowtide_research.reproduce.row import Direction, Measured, Row, outcome
+from lowtide_research.reproduce.suite import PAPERS, ReproduceSuite, rows_of
+from lowtide_research.zoo.published import figures
+
+
+def row(printed: str, amount: float | None = None, better: Direction = "less", *, finished: bool = True) -> Row:
+    """A row whose experiment gives an amount."""
+    experiment = None if amount is None else lambda _: Measured(amount, finished=finished)
+    return Row("table-1/a", "Table 1", "what", printed, "MiB", experiment, better, because="a reason")
+
+
+@pytest.mark.parametrize(
+    ("printed", "amount", "better", "state"),
+    [
+        ("1.70", 1.704, "less", "equal"),
+        ("4.40", 4.406, "less", "equal"),
+        ("1.70", 1.71, "less", "differs"),
+        ("1.70", 1.6, "less", "better"),
+        ("1.68", 1.9, "more", "better"),
+        ("2,511", 2591, "neither", "differs"),
+        ("2,511", 2511, "neither", "equal"),
+        (">3600", 20.0, "less", "better"),
+        (">3600", 4000.0, "less", "differs"),
+        ("<=5", 4.6, "less", "equal"),
+        ("<=5", 5.1, "less", "differs"),
+        (">=4", 30.0, "more", "equal"),
+        ("", 3.0, "less", "no number"),
+    ],
+)
+def test_states(printed: str, amount: float, better: Direction, state: str) -> None:
+    """A state follows from the digits that are printed; only what is not as printed needs a reason."""
+    got = outcome("hmcos", row(printed, amount, better), Limits())
+    assert got.state == state
+    assert bool(got.because) == (state in ("differs", "no number"))
+
+
+def test_what_cannot_be_measured() -> None:
+    """What is not public says what is missing; a limit or an error is a state of its own, and has no ratio."""
+    assert (got := outcome("hmcos", row("1.70"), Limits())).state == "not public"
+    assert got.because == "a reason"
+    late = outcome("hmcos", row(">3600", 20.0, finished=False), Limits())
+    assert (late.state, late.ratio) == ("unfinished", None)
+
+    def refuse(_: Limits) -> Measured:
+        raise InputError("no such file", "x.json")
+
+    failed = outcome("hmcos", Row("a", "a", "a", "1", "s", refuse), Limits())
+    assert failed.state == "failed"
+    assert "no such file" in failed.note
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_rows_have_names_and_reasons(paper: str) -> None:
+    """Each row has a name of its own, and one without an experiment says what is missing."""
+    rows = rows_of(paper)
+    assert len({r.name for r in rows}) == len(rows)
+    assert all(r.because for r in rows if r.measure is None)
+    assert all(r.printed or r.because for r in rows)
+
+
+@pytest.mark.parametrize(("paper", "beginning"), [("serenity", "SERENITY"), ("hmcos", "HMCOS"), ("zhong", "Zhong")])
+def test_every_published_figure_has_a_row(paper: str, beginning: str) -> None:
+    """No printed figure of the data files is left out."""
+    every = [f for f in figures() if f.paper.startswith(beginning)]
+    texts = [(r.place, r.printed) for r in rows_of(paper)]
+    for figure in every:
+        assert (figure.table, figure.text) in texts, figure
+
+
+def test_a_row_is_measured_by_its_beginning_or_pattern() -> None:
+    """`--row` takes the first words of names, or patterns; a name that there is not is refused with those there are."""
+    suite = ReproduceSuite(papers=["hmcos"], row=["table-1/*/hmcos/peak", "table-1/darts_imagenet/rpo"])
+    names = [r.row for r in run(ReproduceSuite(papers=["hmcos"], row=suite.row, listing=True)).rows]
+    assert "table-1/darts_imagenet/rpo/peak" in names
+    assert "table-1/darts_cifar/rpo/peak" not in names
+    with pytest.raises(InputError, match=r"no row is called 'table-9'.*table-1"):
+        list(ReproduceSuite(papers=["hmcos"], row=["table-9"]).rows(Watch()))
+
+
+def test_rows_are_measured() -> None:
+    """A row of a table: ours, its state, and a page with the counts of states."""
+    results = run(ReproduceSuite(papers=["hmcos"], row=["table-1/darts_imagenet"]))
+    states = {r.row.removeprefix("table-1/darts_imagenet/"): r.state for r in results.rows}
+    assert states["rpo/peak"] == states["serenity/peak"] == states["hmcos/peak"] == "equal"
+    assert "hmcos: " in results.suite.text(results)
+    assert set(results.suite.files(results, results.suite.stem(results, ""))) == {
+        "reproduce-hmcos.json",
+        "reproduce-hmcos.md",
+    }
