@@ -17,8 +17,10 @@ namespace {
 using namespace nb::literals;
 
 tide::hmcos::Result hmcos(const tide::Model& model, const std::vector<int>& rpo, const std::vector<bool>& cell_output,
-                          const Named& switches, double seconds, size_t memory_bytes, nb::object report) {
+                          const std::vector<int>& scope, const Named& switches, double seconds, size_t memory_bytes,
+                          nb::object report) {
   tide::hmcos::Options options;
+  options.scope = scope;
   options.cell_output.assign(cell_output.begin(), cell_output.end());
   options.sequences = switches.at("sequences");
   options.cells = switches.at("cells");
@@ -62,15 +64,18 @@ void bind_hmcos(nb::module_& m) {
          Field{"groups", &R::group_sequences, "Sequences of each group."},
          Field{"iterations", &R::iterations, "Iterations; the last one may be unfinished."},
          Field{"memory_bytes", &R::memory_bytes, "Bytes that partial schedules took at most."});
-  m.def("hmcos", &hmcos, "model"_a, "rpo"_a, "cell_output"_a, "switches"_a, "seconds"_a, "memory_bytes"_a,
-        "report"_a.none(), "HMCOS from a reverse post-order. `report` is called with (best, seconds); true stops it.");
+  m.def("hmcos", &hmcos, "model"_a, "rpo"_a, "cell_output"_a, "scope"_a, "switches"_a, "seconds"_a,
+        "memory_bytes"_a, "report"_a.none(),
+        "HMCOS from a reverse post-order. `report` is called with (best, seconds); true stops it.");
 }
 
 tide::serenity::Result serenity(const tide::Model& model, const std::vector<tide::serenity::Nodes>& segments,
-                                bool soft_budget, int64_t step_limit, double seconds, size_t memory_bytes,
-                                nb::object report) {
+                                bool soft_budget, bool printed, int64_t step_limit, double step_seconds,
+                                double seconds, size_t memory_bytes, nb::object report) {
   tide::serenity::Options options;
   options.soft_budget = soft_budget;
+  options.printed = printed;
+  options.step_seconds = step_seconds;
   options.step_limit = step_limit;
   options.seconds = seconds;
   options.memory_bytes = memory_bytes;
@@ -98,8 +103,9 @@ void bind_serenity(nb::module_& m) {
          Field{"widest", &R::widest, "Signatures in the largest search step."},
          Field{"stopped", &R::stopped, "How the search ended."},
          Field{"memory_bytes", &R::memory_bytes, "Bytes that stored states took at most."});
-  m.def("serenity", &serenity, "model"_a, "segments"_a, "soft_budget"_a, "step_limit"_a, "seconds"_a, "memory_bytes"_a,
-        "report"_a.none(), "SERENITY over segments of nodes. `report` is called with (best, seconds); true stops it.");
+  m.def("serenity", &serenity, "model"_a, "segments"_a, "soft_budget"_a, "printed"_a, "step_limit"_a,
+        "step_seconds"_a, "seconds"_a, "memory_bytes"_a, "report"_a.none(),
+        "SERENITY over segments of nodes. `report` is called with (best, seconds); true stops it.");
 }
 
 tide::Sample sample(const tide::Model& model, int64_t orders, uint64_t seed, nb::object report) {

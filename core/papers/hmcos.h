@@ -28,6 +28,7 @@ struct Options {
   bool simple = true;             // optimisation 2: scheduling strategy selection
   bool memo = true;               // optimisation 3: group schedule memoisation
   std::vector<char> cell_output;  // per op, whether a sequence that begins with it is the output vertex of a cell
+  std::vector<int> scope;         // per op, its cell, or -1, if cells are given; then `cell_output` is their last ops
   double seconds = 60;
   size_t memory_bytes = size_t{2} << 30;
   // Called now and then with (best peak so far, seconds so far); true stops the search.

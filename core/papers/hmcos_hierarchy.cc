@@ -63,7 +63,8 @@ class Chain {
   Bytes first_ = 0, last_ = 0;  // first stable and last transient footprint
 };
 
-void join_sequences(const Model& model, bool join, Hierarchy& h) {
+// `scope`: of each op, the cell that a sequence must not leave; empty for none.
+void join_sequences(const Model& model, bool join, const std::vector<int>& scope, Hierarchy& h) {
   std::vector<int> sequence_of(model.n, -1);
   Chain chain(model);
   for (int v = 0; v < model.n; ++v) {
@@ -75,7 +76,7 @@ void join_sequences(const Model& model, bool join, Hierarchy& h) {
     chain.begin(v);
     for (int w = v; model.succs[w].size() == 1;) {
       w = model.succs[w][0];
-      if (model.preds[w].size() != 1 || !chain.append(w)) break;
+      if (model.preds[w].size() != 1 || (!scope.empty() && scope[w] != scope[v]) || !chain.append(w)) break;
       h.sequences.back().push_back(w);
       sequence_of[w] = number;
     }
@@ -226,16 +227,23 @@ std::vector<std::pair<int, int>> touched_by(const Model& model, const Hierarchy&
 
 Hierarchy build_hierarchy(const Model& model, const Options& options) {
   Hierarchy h;
-  join_sequences(model, options.sequences, h);
+  join_sequences(model, options.sequences, options.scope, h);
   if (!options.cells || options.cell_output.empty()) return h;
   std::vector<int> outputs;
   std::vector<char> is_output(h.sequences.size(), 0);
-  for (size_t i = 0; i < h.sequences.size(); ++i)
-    if (options.cell_output[h.sequences[i][0]]) {
+  for (size_t i = 0; i < h.sequences.size(); ++i) {
+    const auto ends = [&](int v) { return options.cell_output[v]; };
+    const std::vector<int>& ops = h.sequences[i];
+    if (options.scope.empty() ? ends(ops[0]) : std::any_of(ops.begin(), ops.end(), ends)) {
       outputs.push_back(static_cast<int>(i));
       is_output[i] = 1;
     }
-  make_cells(outputs, h);
+  }
+  if (options.scope.empty()) {
+    make_cells(outputs, h);
+  } else {
+    for (size_t i = 0; i < h.sequences.size(); ++i) h.group_of[i] = options.scope[h.sequences[i][0]];
+  }
   h.cells = static_cast<int>(outputs.size());
   if (options.borders) {
     Border border(model, h, is_output);

@@ -133,8 +133,11 @@ class SegmentScheduler {
               std::vector<Link>& links);
   bool grow(SearchStep& next, std::vector<Link>& links);
   bool algorithm2(const Segment& seg, int number, Bytes floor, Bytes hard, std::vector<int>& order);
+  bool as_printed(const Segment& seg, int number, Bytes hard, std::vector<int>& order);
   Flag attempt(const Segment& seg, int number, Bytes budget, int64_t step_limit, std::vector<int>& order);
   bool look();
+  // Signatures that a step may hold at first; -1 if T is in seconds.
+  int64_t first_limit() const { return options_.step_seconds > 0 ? -1 : options_.step_limit; }
   void measure(const std::vector<Nodes>& segments);
   double seconds() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
   Bytes best() const {
@@ -149,6 +152,7 @@ class SegmentScheduler {
   const Bytes unit_;
   const Clock::time_point began_ = Clock::now();
   int64_t look_every_ = 1;
+  double step_seconds_ = 0, step_began_ = 0;  // T of the latest attempt, 0 for none; when its search step began
   double next_report_ = 0;
   size_t used_ = 0;  // bytes of the steps and links there are
   bool out_of_memory_ = false;
@@ -206,6 +210,7 @@ Flag SegmentScheduler::expand(const Segment& seg, const SearchStep& now, int e, 
     for (Word rest = now.ready(e)[w]; rest; rest &= rest - 1) {
       const int u = w * bits::kPerWord + std::countr_zero(rest);
       if (++attempt.moves % look_every_ == 0 && look()) return Flag::kStopped;
+      if (step_seconds_ > 0 && seconds() - step_began_ > step_seconds_) return Flag::kTimeout;
       run_[w] = before[w] | (rest & -rest);
       const Segment::Move move = seg.move(u, at.live, before, run_.data());
       const Bytes peak = std::max(at.peak, move.hill);
@@ -258,6 +263,7 @@ Flag SegmentScheduler::algorithm1(const Segment& seg, Attempt& attempt, std::vec
   }
   for (int i = 0; i < seg.n && flag == Flag::kSolution; ++i) {
     auto next = std::make_unique<SearchStep>(seg.words, used_);
+    step_began_ = seconds();
     for (int e = 0; e < now->size() && flag == Flag::kSolution; ++e)
       flag = expand(seg, *now, e, attempt, *next, links[i + 1]);
     if (flag == Flag::kSolution && next->size() == 0) flag = Flag::kNoSolution;
@@ -290,7 +296,9 @@ Flag SegmentScheduler::attempt(const Segment& seg, int number, Bytes budget, int
 // Algorithm 2. `hard` is tau_max, the peak of Kahn's order; no order has a peak below `floor`. All budgets are
 // multiples of the unit that all sizes are multiples of.
 bool SegmentScheduler::algorithm2(const Segment& seg, int number, Bytes floor, Bytes hard, std::vector<int>& order) {
-  int64_t limit = options_.step_limit;
+  step_seconds_ = options_.step_seconds;
+  if (options_.printed) return as_printed(seg, number, hard, order);
+  int64_t limit = first_limit();
   Bytes refuted = floor - unit_;  // no order has this peak or less
   Bytes beyond = kMost;           // least budget that timed out under this limit
   Bytes budget = hard;
@@ -302,7 +310,10 @@ bool SegmentScheduler::algorithm2(const Segment& seg, int number, Bytes floor, B
     if (flag == Flag::kNoSolution) refuted = pruned_ - unit_;
     const Bytes top = std::min(beyond, hard);
     if (top - refuted <= unit_) {  // only `top` is left
-      if (beyond == top) limit = limit > kMost / 2 ? kMost : limit * 2;
+      if (beyond == top) {
+        step_seconds_ *= 2;
+        if (limit > 0) limit = limit > kMost / 2 ? kMost : limit * 2;
+      }
       beyond = kMost;
       budget = top;
       continue;
@@ -310,6 +321,20 @@ bool SegmentScheduler::algorithm2(const Segment& seg, int number, Bytes floor, B
     const Bytes half = top / 2 / unit_ * unit_;
     const Bytes middle = refuted + ((top - refuted) / unit_ + 1) / 2 * unit_;  // below top
     budget = flag == Flag::kTimeout && half > refuted ? half : middle;
+  }
+}
+
+// Algorithm 2 line by line. Once the budget no longer moves, the printed loop is endless: the segment is given up.
+bool SegmentScheduler::as_printed(const Segment& seg, int number, Bytes hard, std::vector<int>& order) {
+  Bytes before = hard, budget = hard;
+  for (;;) {
+    const Flag flag = attempt(seg, number, budget, first_limit(), order);
+    if (flag == Flag::kSolution) return true;
+    if (flag == Flag::kStopped) return false;
+    const Bytes next = flag == Flag::kTimeout ? budget / 2 : (budget + before) / 2;
+    if (next == budget) return false;
+    before = budget;
+    budget = next;
   }
 }
 

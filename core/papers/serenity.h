@@ -20,7 +20,9 @@ namespace tide::serenity {
 
 struct Options {
   bool soft_budget = true;     // Algorithm 2; without it, plain Algorithm 1
+  bool printed = false;        // Algorithm 2's update as printed, which may end nowhere; else within a bracket
   int64_t step_limit = 65536;  // T: signatures that a search step of Algorithm 2 may hold
+  double step_seconds = 0;     // T as the paper has it: wall seconds of a search step, instead of signatures; 0: none
   double seconds = 60;
   size_t memory_bytes = size_t{2} << 30;
   // Called now and then with (best peak so far, seconds so far); true stops the search.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lowtide.api.exported import as_file
 from lowtide.api.job import check_time
-from lowtide.api.models import load
+from lowtide.api.models import load, load_for
 from lowtide.api.objects import Model
 from lowtide.api.optimized import planned_model
 from lowtide.api.problem import Rules
@@ -18,6 +18,7 @@ from lowtide.arguments import typed
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan, read_plan
+from lowtide.rewrites import in_parts
 from lowtide.sizes import NO_DIMS, Dims
 from lowtide.target import BUILT_IN, Target
 
@@ -151,7 +152,7 @@ class _Checked:
             pin_inputs=own.pin_inputs or rules.pin_inputs,
         ).resolve()
         sizes = dims if isinstance(model, Graph) else plan.sizes(dims)
-        return cls(target.as_seen(load(model, sizes)), plan, target)
+        return cls(target.as_seen(load_for(model, sizes, tiles=in_parts(plan.rewrites))), plan, target)
 
 
 def _run_checked(model: str | Path, checked: _Checked, report: Report, how: dict[str, Any]) -> Report:

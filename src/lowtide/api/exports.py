@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lowtide.api.models import files_read, load
+from lowtide.api.models import files_read, load_for
 from lowtide.api.problem import Rules
 from lowtide.arguments import typed
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
+from lowtide.rewrites import in_parts
 from lowtide.sizes import NO_DIMS, Dims
 from lowtide.target import Target
 
@@ -120,7 +121,8 @@ def layout_of(plan: Plan, model: Graph | str | Path, target: str | Target = "aut
 
 def planned_graph(plan: Plan, model: Graph | str | Path, dims: Dims = NO_DIMS) -> Graph:
     """The graph that a plan is for. Raises `InputError` if that is another one."""
-    graph = load(model, dims if isinstance(model, Graph) else plan.sizes(dims))
+    sizes = dims if isinstance(model, Graph) else plan.sizes(dims)
+    graph = load_for(model, sizes, tiles=in_parts(plan.rewrites))
     if graph.sha256 != plan.model_sha256:
         place = graph.source or graph.name
         raise InputError("the plan is for another model, or the file has changed; plan it again", place)

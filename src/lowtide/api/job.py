@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 from lowtide.api.answer import Answer
 from lowtide.api.costs import Costs
-from lowtide.api.models import load
+from lowtide.api.models import load, load_for
 from lowtide.api.objects import Model, is_program
 from lowtide.api.problem import Problem, Rules, aliasing_target
 from lowtide.errors import InputError
@@ -186,7 +186,8 @@ class Job:
     def problem(self) -> Problem:
         """Read the model. Raises `InputError`: it cannot be read, or a tensor that the rules name is not in the
         arena."""
-        return Problem.of(self.target.as_seen(load(self.model, self.dims)), self.target)
+        graph = load_for(self.model, self.dims, tiles=bool({"fission", "seams"} & set(self.allow)))
+        return Problem.of(self.target.as_seen(graph), self.target)
 
     def of_graph(self, graph: Graph) -> Job:
         """The same for a graph that is read already."""

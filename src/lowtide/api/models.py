@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -100,6 +101,21 @@ def load(model: Model, dims: Dims = NO_DIMS) -> Graph:
     from lowtide.read import read_model
 
     return read_model(model, dims)
+
+
+def load_for(model: Model, dims: Dims = NO_DIMS, *, tiles: bool) -> Graph:
+    """As `load`; to tile ops of a network of the zoo, with the operators of its ONNX form. Ids, sizes and digest stay
+    those of `load`, so that plans of both are plans of one model."""
+    graph = load(model, dims)
+    from_zoo = tiles and isinstance(model, str | Path) and str(model).startswith("zoo:")
+    if not from_zoo or not has_operators(str(model)):
+        return graph
+    from lowtide.read import read_model
+
+    with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
+        file = Path(folder) / "zoo.onnx"
+        file.write_bytes(networks(str(model)).build(str(model)[4:]).onnx().SerializeToString())
+        return replace(read_model(file), name=graph.name, source=graph.source, sha256=graph.sha256)
 
 
 def load_own(model: Model, dims: Dims) -> tuple[Graph, set[str]]:

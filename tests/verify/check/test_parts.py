@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import onnx
 import pytest
 
 import lowtide
@@ -20,6 +21,7 @@ from lowtide.plan import Plan, from_json
 from lowtide.report.text import plan_text
 from lowtide.rewrites import CutRegion
 from lowtide.sizes import format_size
+from lowtide_research import zoo
 from support.small_nets import pyramid
 
 Change = Callable[[dict[str, Any]], None]
@@ -308,6 +310,18 @@ def test_a_snippet_opens_the_model_in_parts(model: Path, tmp_path: Path, capsys:
     assert out.name in snippet.read_text()
 
 
+def test_a_network_of_the_zoo_is_tiled_as_its_file(tmp_path: Path) -> None:
+    """Peak and parts are those of the ONNX form; the plan is one of the zoo's name, and is written and run as such."""
+    name, file, out = "zoo:swiftnet_cell_c", tmp_path / "c.onnx", tmp_path / "seams.onnx"
+    file.write_bytes(zoo.build("swiftnet_cell_c").onnx().SerializeToString())
+    plan, of_file = (lowtide.research.plan(m, target="strict", allow="seams") for m in (name, file))
+    assert plan.rewrites
+    assert (plan.peak_bytes, plan.order, plan.rewrites) == (of_file.peak_bytes, of_file.order, of_file.rewrites)
+    assert lowtide.verify(name, plan, run=True).run is not None
+    lowtide.apply(plan, name, out)
+    assert len(onnx.load(out).graph.node) == len(plan.order) > len(onnx.load(file).graph.node)
+
+
 def test_only_what_can_be_cut(tmp_path: Path) -> None:
     """A graph of no format, and a word that is not known, are refused in one line."""
     path = tmp_path / "a.graph.json"
@@ -317,8 +331,6 @@ def test_only_what_can_be_cut(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match="only ONNX and TFLite models are cut"):
         lowtide.research.plan(path, allow="fission")
-    with pytest.raises(InputError, match=r"`lowtide research zoo swiftnet_cell_a -o NAME\.onnx`"):
-        lowtide.research.plan("zoo:swiftnet_cell_a", allow="fission")
     with pytest.raises(InputError, match="it may be all, fission"):
         lowtide.research.plan(path, allow="fusion")
 

@@ -401,3 +401,66 @@ def test_shares_no_search_with_the_exact_scheduler() -> None:
     for path in core.glob("papers/serenity*"):
         headers = re.findall(r'#include "([^"]+)"', path.read_text(encoding="utf-8"))
         assert all(header.startswith(("papers/serenity", "base/")) for header in headers), path.name
+
+
+def printed_budgets(model: MemoryModel, limit: int) -> list[tuple[int, str]]:
+    """Algorithm 2 as printed, around Algorithm 1 on sets of ops; each budget and how its run ended."""
+    n, before = len(model.graph.ops), model.graph.predecessors
+    budget = old = profile(model, Kahn().schedule(model, Limits()).order).peak
+    tried: list[tuple[int, str]] = []
+    while True:
+        step, flag = {frozenset[int](): (0, ())}, "solution"
+        for _ in range(n):
+            following: dict[frozenset[int], tuple[int, tuple[int, ...]]] = {}
+            for ran, (_, order) in step.items():
+                for v in set(range(n)) - ran:
+                    if not set(before[v]) <= ran:
+                        continue
+                    key, rest = ran | {v}, [u for u in range(n) if u not in ran | {v}]
+                    reached = max(profile(model, (*order, v, *rest)).footprint[: len(key)])
+                    if reached <= budget and (key not in following or reached < following[key][0]):
+                        following[key] = (reached, (*order, v))
+            step = following
+            if len(step) > limit:
+                flag = "timeout"
+            elif not step:
+                flag = "no solution"
+            if flag != "solution":
+                break
+        tried.append((budget, flag))
+        new = budget // 2 if flag == "timeout" else (budget + old) // 2
+        if flag == "solution" or new == budget:
+            return tried
+        old, budget = budget, new
+
+
+def test_the_printed_update() -> None:
+    """Budgets and results of each run are those of the printed loop; a segment that it gives up has no bound."""
+    ends = set()
+    for seed in range(60):
+        graph = random_graph(Random(seed), 7, width=5)
+        model = memory_model(graph, BUILT_IN["strict"])
+        for limit in (1, 2, 4):
+            method = Serenity(update="printed", step_limit=limit, divide_and_conquer=False)
+            schedule, peak = run(method, model)
+            expected = printed_budgets(model, limit)
+            if len(expected) > 1:
+                steps = [(s["budget_bytes"], s["result"]) for s in schedule.counters["budget_steps"]]
+                assert steps == expected, seed
+            solved = expected[-1][1] == "solution"
+            assert schedule.counters["solved"] == solved
+            assert (schedule.lower_bound == peak) == solved or schedule.lower_bound == 0
+            ends.add((solved, len(expected) > 1))
+    assert ends >= {(True, True), (True, False), (False, True)}
+
+
+def test_seconds_of_a_step() -> None:
+    """T in seconds: a step that takes longer is a timeout, and T is doubled until a budget keeps within it."""
+    schedule, peak = run(Serenity(step_seconds=1e-9), network("swiftnet_cell_a", "strict"))
+    assert peak == schedule.lower_bound
+    assert schedule.counters["runs"]["timeout"] >= 1
+    assert all(step["step_limit"] == -1 for step in schedule.counters["budget_steps"])
+    assert "timeout" not in run(Serenity(step_seconds=60), network("swiftnet_cell_a", "strict"))[0].counters["runs"]
+    for wrong in (-1.0, float("inf"), float("nan")):
+        with pytest.raises(InputError, match="step_seconds"):
+            Serenity(step_seconds=wrong)

@@ -205,15 +205,12 @@ def partly_over(target: Target) -> bool:
 
 def check_format(problem: Problem, allow: Sequence[str] = ()) -> None:
     """Raise `InputError` if there is nothing that spells parts in the model's format, or none that may be allowed."""
-    from lowtide.api.models import has_operators
     from lowtide.ops.part import adapter
 
     if adapter(problem.graph) is None:
         fix = "plan it without --allow fission" if allow else "name a file of one of these formats"
         if problem.graph.dialect == "labels":
             fix = "say `--allow recompute,fission --budget 40%` for a training step whose ops have labels"
-        elif problem.place.startswith("zoo:") and has_operators(problem.place):
-            fix = f"write it first: `lowtide research zoo {problem.place.removeprefix('zoo:')} -o NAME.onnx`"
         raise InputError(f"only ONNX and TFLite models are cut; {fix}", problem.place)
     if "seams" in allow and problem.graph.dialect != "onnx":
         raise InputError("only ONNX models are cut at seams; leave seams out of --allow", problem.place)

@@ -141,12 +141,6 @@ def published_figures(rows: Sequence[Row]) -> tuple[Figure, ...]:
 TFLITE_ALIGNMENT = 64  # of the arena of TensorFlow Lite, kDefaultTensorAlignment
 
 
-def tflite_arena(model: MemoryModel, order: tuple[int, ...]) -> int:
-    """Bytes of TensorFlow Lite's arena for an order: its greedy by size, sizes rounded up to its alignment."""
-    model = memory_model(model.graph, replace(model.target, alignment=TFLITE_ALIGNMENT))
-    return allocators()["tflite"].pack(_of_order(model, order, "", "")[0], Limits()).height_bytes
-
-
 def _of_order(model: MemoryModel, order: tuple[int, ...], name: str, method: str) -> tuple[Problem, dict[str, Any]]:
     """The buffers of an order, and what a row says of them."""
     steps = profile(model, order)

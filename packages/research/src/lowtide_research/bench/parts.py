@@ -17,7 +17,17 @@ from lowtide_research.schedule.serenity import rows as serenity_rows
 from lowtide_research.schedule.zhong.fusion import Fusion, fuse
 from lowtide_research.schedule.zhong.method import Zhong
 from lowtide_research.schedule.zhong.problem import problem_of
-from lowtide_research.zoo.published.cases import ABLATION, CELLS, HMCOS, HRNET, NASNET_MOBILE, RANDWIRE, ZHONG, Case
+from lowtide_research.zoo.published.cases import (
+    ABLATION,
+    CELLS,
+    HMCOS,
+    HRNET,
+    NASNET_MOBILE,
+    OTHER_RANDWIRE,
+    RANDWIRE,
+    ZHONG,
+    Case,
+)
 
 GRAPHS = "graphs"  # part of the graphs in a directory
 FIGURES = ("peaks", "CPU seconds", "ops to order / states or variables")  # tables that a part may have
@@ -116,7 +126,9 @@ def _ablation(case: Case, model: MemoryModel, methods: Sequence[str]) -> Iterato
 
 
 PARTS = {
-    "main": Part("every method on the papers' networks", (*HMCOS, *RANDWIRE, *ZHONG, *CELLS), by_method),
+    "main": Part(
+        "every method on the papers' networks", (*HMCOS, *RANDWIRE, *OTHER_RANDWIRE, *ZHONG, *CELLS), by_method
+    ),
     "hmcos-3": Part("HMCOS, Table 3: its configurations 1 to 7", HMCOS, _hmcos_configurations),
     "serenity-2": Part("SERENITY, Table 2, without rewriting", (Case("swiftnet_cells", unit="KB"),), _serenity_rows),
     "zhong-4": Part(

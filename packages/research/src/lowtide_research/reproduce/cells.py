@@ -9,10 +9,10 @@ from functools import cache, partial
 
 from lowtide.errors import InputError
 from lowtide.stop import Limits
-from lowtide_research.bench.allocation import tflite_arena
 from lowtide_research.bench.measure import Cell, Subject, make_subject, measure
 from lowtide_research.bench.networks import graph_of
 from lowtide_research.bench.parts import METHODS, PARTS
+from lowtide_research.bench.simple_arena import simple_arena
 from lowtide_research.reproduce.row import Measured, Row
 from lowtide_research.zoo.published import UNITS, Figure, figures
 from lowtide_research.zoo.published.cases import FILE, Case
@@ -53,10 +53,14 @@ def cell_of(part: str, case: Case, method: str, setting: str, limits: Limits) ->
 
 @cache
 def _arena(part: str, case: Case, method: str, limits: tuple[float, int, int]) -> int:
-    """Bytes of TensorFlow Lite's arena for the order of a method on a network."""
     model = subject_of(part, case).model
     run = next(r for r in PARTS[part].runs(case, model, [method]))
-    return tflite_arena(model, run.method.schedule(model, Limits(*limits)).order)
+    return simple_arena(model, run.method.schedule(model, Limits(*limits)).order)
+
+
+def arena_of(part: str, case: Case, method: str, limits: Limits) -> int:
+    """Bytes of TensorFlow Lite's simple arena for the order of a method on a network, once for equal limits."""
+    return _arena(part, case, method, (limits.seconds, limits.memory_bytes, limits.seed))
 
 
 def rows_of_csv(paper: str, sources: Mapping[str, Source], because: Mapping[str, str]) -> tuple[Row, ...]:
@@ -86,8 +90,7 @@ def _row(figure: Figure, source: Source) -> Row:
 
 def _measured(part: str, case: Case, figure: Figure, limits: Limits) -> Measured:
     if figure.figure == "arena":
-        arena = _arena(part, case, figure.method, (limits.seconds, limits.memory_bytes, limits.seed))
-        return Measured(arena / UNITS[figure.unit])
+        return Measured(arena_of(part, case, figure.method, limits) / UNITS[figure.unit])
     cell = cell_of(part, case, figure.method, figure.setting, limits)
     proved = figure.figure == "peak" and cell.peak_bytes == cell.lower_bound_bytes
     ended = cell.status in ("time", "memory")

@@ -126,9 +126,11 @@ def _table(paper: str, rows: Sequence[Outcome]) -> Table:
 
 
 def _amount(row: Outcome) -> str:
-    """As many digits as are printed and two more, at least three that count."""
+    """As many digits as are printed and two more, at least three that count; four that count beside a picture."""
     if row.ours is None:
         return ""
+    if not row.printed:
+        return f"{row.ours:.4g}"
     digits = len(row.printed.partition(".")[2]) + 2 * ("." in row.printed)
     fixed = f"{row.ours:.{digits}f}"
     return fixed if abs(row.ours) >= 1 or not row.ours else f"{row.ours:.3g}"

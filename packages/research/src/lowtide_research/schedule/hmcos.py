@@ -21,8 +21,9 @@ Where the paper is silent or wrong, this is what happens here:
   takes all users' groups (and gives 1.704 MiB under configuration 3).
 - A value from outside counts as dying in a sequence if only predecessors of its first op touch it too: that is what
   holds in every schedule (3.1.1 does not say).
-- Cells: the paper takes their scopes from the network's author. Here a sequence that begins with one of the types in
-  `cell_output` is a cell's output vertex, and the cell is what it needs and no earlier cell has.
+- Cells: the paper takes their scopes from the network's author: give them in a file (`scopes`; the output vertex is the
+  last op of a cell in the file's order, and sequences end at a cell's border). Without, a sequence that begins with one
+  of the types in `cell_output` is a cell's output vertex, and the cell is what it needs and no earlier cell has.
 - Step 3 of the grouping: the subset is found by a minimum cut, the largest one where several weigh the same; it does
   not go on past the output vertex of another cell. A group of one sequence is no group.
 - What an op reads without anyone making it (a graph input) makes no group dissolve by its making.
@@ -38,6 +39,7 @@ from lowtide.analyse.storage import MemoryModel
 from lowtide.schedule.method import Schedule, core_model
 from lowtide.schedule.order import Rpo
 from lowtide.stop import Limits, Progress
+from lowtide_research.schedule.scopes import read_scopes
 
 Hierarchy = Literal["none", "sequences", "cells", "groups"]
 Dissolve = Literal["next", "users", "makers"]
@@ -63,6 +65,8 @@ class Hmcos:
     memo: bool = True
     # Op types, separated by commas, of which one stands at the end of each cell.
     cell_output: str = "Concat,CONCATENATION,aten.cat"
+    # JSON file with the cells: ``{"cell": [ops], ...}``, ops by name or id. Ops in none of them stay free sequences.
+    scopes: str = ""
 
     @property
     def switches(self) -> dict[str, bool]:
@@ -114,12 +118,18 @@ class Hmcos:
                 return True
             return False
 
-        types = frozenset(part.strip() for part in self.cell_output.split(","))
-        ends_cell = [_without_overload(op.type) in types for op in model.graph.ops]
+        if self.scopes and self.hierarchy in ("cells", "groups"):
+            scope = read_scopes(self.scopes, model.graph)
+            last = {cell: v for v, cell in enumerate(scope) if cell >= 0}
+            ends_cell = [last.get(cell) == v for v, cell in enumerate(scope)]
+        else:
+            types = frozenset(part.strip() for part in self.cell_output.split(","))
+            ends_cell, scope = [_without_overload(op.type) in types for op in model.graph.ops], []
         return _core.hmcos(
             core_model(model),
             rpo=Rpo().schedule(model, limits).order,
             cell_output=ends_cell,
+            scope=scope,
             switches=self.switches,
             seconds=limits.left_seconds,
             memory_bytes=limits.memory_bytes,

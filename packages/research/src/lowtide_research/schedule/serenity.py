@@ -1,6 +1,8 @@
 """SERENITY: dynamic programming over zero-indegree sets (Ahn et al., MLSys 2020), written from the paper.
 
-Graph rewriting (section 3.3) changes the graph and is not done here. The rest::
+The system of the paper is its graph rewriting and this scheduler. The rewriting (section 3.3) is concat elimination:
+``plan(model, allow="seams", method="serenity")`` rewrites what lowers the peak and orders the parts with this method;
+`rewriting` applies it to every concat, as in the paper's Table 2. The scheduler::
 
     ops --divide (3.2)--> segments --Algorithm 1 within a budget--> orders --combine--> order
                                         ^          |
@@ -22,7 +24,8 @@ cells that read the last two cells, too (HMCOS, DAC 2022, section 4.2.1): that l
 
 **Algorithm 2**, as printed, has no floor and no bracket: "no solution" moves the budget to the middle of the last two
 budgets, whichever way that is, and "timeout" halves it for ever, so that it may end nowhere (after one timeout at 100
-and no solution at 50, it goes to 75, 62.5, 68.75, ... and never above 75). Here:
+and no solution at 50, it goes to 75, 62.5, 68.75, ... and never above 75). ``update="printed"`` does exactly that,
+and gives the segment up where the budget no longer moves. By default:
 
 - The budget stays between the largest budget known to have no solution (at first just below the largest single op)
   and the smallest known to time out (at first Kahn's peak, which has a solution). "Timeout" halves the budget, as
@@ -33,12 +36,14 @@ and no solution at 50, it goes to 75, 62.5, 68.75, ... and never above 75). Here
   upper end is Kahn's peak again. Each budget tried brings the ends nearer, and T need not grow beyond the number of
   sets of one step: so it ends, by itself or by the limits.
 
-**T** is the paper's limit on the time of a search step. Here it is a number of sets that a step may hold, so that the
-same call gives the same order on every machine; 65,536 sets are about 0.2 seconds. The paper does not give its T.
+**T** is the paper's limit on the time of a search step: `step_seconds`. By default it is a number of sets that a step
+may hold, so that the same call gives the same order on every machine; 65,536 sets are about 0.2 seconds. The paper does
+not give its T.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -54,11 +59,12 @@ from lowtide.stop import Limits, Progress
 from lowtide_research.schedule.serenity_parts import at_hourglasses, at_ops, cell_outputs, joined
 
 Cells = Literal["hourglass", "cell"]
+Update = Literal["bracketed", "printed"]
 
 
 @dataclass(frozen=True)
 class Serenity:
-    """SERENITY's schedule. Of least peak if it ends by itself, unless it is divided at cells.
+    """SERENITY's schedule. Of least peak if it ends by itself, unless it is divided at cells or gives a segment up.
 
     Attributes
     ----------
@@ -66,8 +72,13 @@ class Serenity:
         Schedule the graph in segments (section 3.2), else as a whole.
     soft_budget
         Algorithm 2 around Algorithm 1, else Algorithm 1 without a budget.
+    update
+        How Algorithm 2 moves the budget: ``"bracketed"`` ends by itself, ``"printed"`` may give a segment up.
     step_limit
-        T of Algorithm 2: sets of ops that a search step may hold. Doubled where no budget keeps within it.
+        T of Algorithm 2: sets of ops that a search step may hold. Doubled where no budget keeps within it, unless
+        `update` is ``"printed"``.
+    step_seconds
+        T in wall seconds of a search step, as in the paper; 0: T is `step_limit`.
     cells
         Where to divide: ``"hourglass"``, behind ops that every order passes with all ancestors done and no descendant
         (exact); ``"cell"``, behind the ops that end a cell, as in HMCOS's comparison (not exact).
@@ -80,7 +91,7 @@ class Serenity:
     Raises
     ------
     InputError
-        `step_limit` is below 1.
+        `step_limit` is below 1, or `step_seconds` is negative.
 
     Examples
     --------
@@ -99,7 +110,9 @@ class Serenity:
 
     divide_and_conquer: bool = True
     soft_budget: bool = True
+    update: Update = "bracketed"
     step_limit: int = 65_536
+    step_seconds: float = 0.0
     cells: Cells = "hourglass"
     cell_output: str = "Concat,CONCATENATION,aten.cat"
     sequences: bool = False
@@ -107,6 +120,8 @@ class Serenity:
     def __post_init__(self) -> None:
         if not 1 <= self.step_limit < 2**62:
             raise InputError(f"serenity.step_limit is {self.step_limit}; take from 1 to 2**62 - 1 sets for a step")
+        if not 0 <= self.step_seconds < math.inf:
+            raise InputError(f"serenity.step_seconds is {self.step_seconds}; take seconds, or 0 for none")
 
     @property
     def exact(self) -> bool:
@@ -161,7 +176,9 @@ class Serenity:
             core,
             segments=segments,
             soft_budget=self.soft_budget,
+            printed=self.update == "printed",
             step_limit=self.step_limit,
+            step_seconds=self.step_seconds,
             seconds=limits.left_seconds,
             memory_bytes=limits.memory_bytes,
             report=report,
@@ -172,7 +189,7 @@ class Serenity:
             kahn = Kahn().schedule(model, limits).order
             order = order if peak <= core.peak(kahn) else kahn
             return Schedule(order, stopped=result.stopped, counters=counters)
-        if not self.exact:
+        if not self.exact or result.solved < len(segments):
             return Schedule(order, counters=counters)
         certificate: Certificate = NoCertificate()
         if peak > largest_single_op(model):
@@ -218,7 +235,7 @@ def _counters(segments: list[list[list[int]]], result: _core.SerenityResult) -> 
 
 
 def rows() -> dict[str, Serenity]:
-    """The option sets of the paper's Table 2 without graph rewriting, by what the table calls them."""
+    """The option sets of the paper's Table 2, by what the table calls them."""
     return {
         "DP": Serenity(divide_and_conquer=False, soft_budget=False),
         "DP + divide and conquer": Serenity(soft_budget=False),

@@ -11,6 +11,7 @@ from __future__ import annotations
 from lowtide_research.zoo.builder import Net, Value
 from lowtide_research.zoo.darts import GENOTYPE, PAPER
 from lowtide_research.zoo.network import Network, Parameter
+from lowtide_research.zoo.values import Ints
 
 SIDE = 224
 CLASSES = 1000
@@ -36,13 +37,26 @@ def build_darts(name: str, *, cells: int, filters: int) -> Net:
     return net
 
 
-def build_normal_cell(name: str, *, filters: int) -> Net:
+def build_normal_cell(name: str, *, filters: int, folded: int) -> Net:
     """First cell: it reads the outputs of both stems, at 56x56 and 28x28."""
-    net = Net(name)
+    net = _Folded(name) if folded else Net(name)
     older = net.input("older", (1, filters, SIDE // 4, SIDE // 4))
     newer = net.input("newer", (1, filters, SIDE // 8, SIDE // 8))
     net.output(_cell(net, older, newer, filters, reduction=False))
     return net
+
+
+class _Folded(Net):
+    """A net whose activations are part of the ops before them, and whose shifted reads are part of the ops after them,
+    as TensorFlow Lite has them."""
+
+    def relu(self, x: Value) -> Value:
+        """No op of its own."""
+        return x
+
+    def slice(self, x: Value, start: Ints, end: Ints) -> Value:
+        """No op of its own: the convolution that reads it starts one row and one column later."""
+        return x
 
 
 def _cell(net: Net, older: Value, newer: Value, filters: int, *, reduction: bool) -> Value:
@@ -99,6 +113,6 @@ NETWORKS = (
         "first normal cell of darts_imagenet_14_cells, rebuilt: SERENITY (MLSys 2020) schedules it but publishes no "
         "graph; two inputs, at 56x56 and 28x28",
         build_normal_cell,
-        _FILTERS,
+        {**_FILTERS, "folded": Parameter(0, 0, 1, "1: activations and shifts are no ops of their own")},
     ),
 )
