@@ -42,12 +42,12 @@ ELSEWHERE = {
     "api/rewrites/test_solving.py": "api/rewrites/means api/rewrites/moves",
     "test_target.py": "toml_fields rules/plain",
     "optimize/test_region_bound.py": "optimize/last_results verify/check/last_results",
+    "api/rewrites/test_fissioning.py": "optimize/step_search fission_plan cost/labelled optimize/step_regions "
+    "api/rewrites/merging api/rewrites/step_plans",
     "optimize/test_joint_bound.py": "api/rewrites/bounding verify/check/joint_bound",
     "optimize/test_recut.py": "api/rewrites/cut_orders",
     "api/default/test_default.py": "api/default/fit api/default/onnx api/default/request "
     "api/optimized run/optimise_process comparison",
-    "api/rewrites/test_fissioning.py": "fission_plan cost/labelled optimize/step_regions "
-    "api/rewrites/merging api/rewrites/step_plans",
     # what an op means: each row through its proof, each family through its op in numpy
     "ops/test_families.py": "ops/rearrange ops/windows",
     "ops/test_meaning.py": "ops/forms ops/node",
@@ -159,7 +159,7 @@ ELSEWHERE = {
 OF_RESEARCH = {
     "schedule/test_serenity.py": "schedule/serenity_parts",
     "schedule/test_waists.py": "schedule/incremental",
-    "schedule/zhong/test_method.py": "schedule/zhong/cut schedule/zhong/partition schedule/zhong/problem",
+    "schedule/zhong/test_method.py": "schedule/zhong/cut schedule/zhong/problem",
     "schedule/zhong/test_ilp.py": "schedule/zhong/cumulative schedule/zhong/program",
     "spill/cosma/test_method.py": (
         "spill/cosma/addresses spill/cosma/divide spill/cosma/program spill/cosma/sizes spill/cosma/solution "
@@ -168,7 +168,7 @@ OF_RESEARCH = {
     "zoo/test_zoo.py": (
         "zoo/amoebanet zoo/amoebanet_d zoo/builder zoo/cells zoo/darts zoo/darts_mobile zoo/hrnet zoo/nasnet "
         "zoo/network zoo/pnasnet zoo/randwire zoo/randwire_cifar zoo/swiftnet zoo/training zoo/transformer "
-        "zoo/segformer zoo/mcunet zoo/unet zoo/vae zoo/vovnet"
+        "zoo/segformer zoo/mcunet zoo/unet zoo/vae zoo/vovnet zoo/attention zoo/convnets zoo/nasnet_mobile zoo/video"
     ),
     "zoo/test_magis.py": "zoo/step_net",
     "zoo/test_onnx.py": "zoo/mixing zoo/values",
@@ -176,9 +176,10 @@ OF_RESEARCH = {
     "runtimes/tflm/test_target.py": "bench/tflite_net",
     "pytorch/test_step.py": "bench/train_nets",
     "bench/test_train_known.py": "bench/activation_budget",
-    "recompute/test_baselines.py": (
-        "recompute/checkmate recompute/chen recompute/dtr recompute/fastsa recompute/torchtitan"
-    ),
+    "recompute/test_baselines.py": ("recompute/checkmate recompute/chen recompute/fastsa recompute/torchtitan"),
+    "recompute/test_magis.py": "recompute/magis/",
+    "bench/test_magis.py": "bench/magis_steps",
+    "torch_code/test_source.py": "torch_code/kernels torch_code/__main__",
     "bench/test_allocation.py": "bench/placing",
     "bench/test_sampling.py": "bench/drawing",
     "bench/test_schedule.py": "bench/machine bench/measure bench/parts zoo/published/cases",

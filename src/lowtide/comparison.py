@@ -15,7 +15,7 @@ class ProcessMemory(msgspec.Struct, frozen=True, kw_only=True):
     session_bytes
         A session of one small op, and code that a usual model runs.
     nodes_bytes
-        What the session keeps for its nodes.
+        What the session keeps for its nodes, and for places in the arena.
     weights_bytes
         The weights, but for those of which kernels make copies.
     prepacked_bytes
@@ -23,7 +23,7 @@ class ProcessMemory(msgspec.Struct, frozen=True, kw_only=True):
     tensors_bytes
         The arena of the tensors.
     values_bytes
-        Inputs and outputs of a run, which the caller has.
+        Inputs of a run, which the caller has. The outputs are tensors: the caller reads them where they are.
     loading_bytes
         What opening the session takes more than all this.
     """

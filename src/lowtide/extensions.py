@@ -26,9 +26,9 @@ NETWORKS = "lowtide.networks"
 COMMANDS = "lowtide.commands"  # functions that give a command's parser its arguments, by the command's name
 
 RESEARCH: Mapping[str, Collection[str]] = {
-    METHODS: ("hmcos", "serenity", "zhong"),
+    METHODS: ("cosma-peak", "hmcos", "serenity", "zhong"),
     SPILL_METHODS: ("belady", "cosma", "cosma-dnc", "cosma-fs", "greedy-spill"),
-    RECOMPUTE_METHODS: ("checkmate", "chen", "dtr", "fastsa", "moccasin", "torchtitan"),
+    RECOMPUTE_METHODS: ("checkmate", "chen", "dtr", "fastsa", "magis", "moccasin", "torchtitan"),
     NETWORKS: ("zoo",),
     COMMANDS: ("bench", "reproduce"),
 }

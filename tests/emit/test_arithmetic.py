@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowtide.emit import arithmetic
-from support.emit_nets import compiler
+from support.emit_nets import compiler, sanitizers
 
 
 @given(st.floats(2**-30, 2**20, allow_nan=False))
@@ -163,3 +163,18 @@ int main(void)
     round_ = once if single else scaled
     assert [int(line) for line in shown.split()] == [round_(value, factor) for value, factor in cases]
     assert any(once(value, factor) != scaled(value, factor) for value, factor in cases)
+
+
+@pytest.mark.skipif(compiler() is None or not sanitizers(), reason="no C compiler with sanitizers on this machine")
+@pytest.mark.parametrize(
+    "wrong", ["items[k]", "(int)((unsigned)k << 28) << k", "*(int *)((char *)items + 1)", "-k - m"]
+)
+def test_what_c_does_not_define_ends_a_program(tmp_path: Path, wrong: str) -> None:
+    """Behind an array, shifts and sums that overflow, an address that is not aligned."""
+    code = "#include <limits.h>\nint main(int k, char **v)\n{\n    int items[4] = {0}, m = INT_MAX;\n"
+    (tmp_path / "u.c").write_text(
+        f"{code}    (void)v;\n    k += 7;\n    m += k - 8;\n    return {wrong} == 12345;\n}}\n"
+    )
+    for flags, fails in (((), False), (sanitizers(), True)):
+        subprocess.run([compiler() or "cc", "-w", *flags, "u.c", "-o", "u"], cwd=tmp_path, check=True)
+        assert (subprocess.run([tmp_path / "u"], capture_output=True, check=False).returncode != 0) == fails

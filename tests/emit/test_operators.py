@@ -41,7 +41,7 @@ def outputs_of(program: Path, feeds: Sequence[Feed]) -> bytes:
     source, target = program.parent / "in.bin", program.parent / "out.bin"
     source.write_bytes(b"".join(value.tobytes() for feed in feeds for value in feed))
     done = subprocess.run([program, source, target], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[:2000]
+    assert done.returncode == 0, (done.returncode, done.stderr[:2000])
     return target.read_bytes()
 
 

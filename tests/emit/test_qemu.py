@@ -7,6 +7,7 @@ import os
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ LIBRARY = ["--kernels", "cmsis-nn", "--simd", "dsp"]
 pytest.importorskip("tflite_micro", reason="pip install '.[tflite]'")
 
 
+@cache
 def missing(board: str) -> str:
     """Why a board cannot be had here; nothing if it can."""
     try:

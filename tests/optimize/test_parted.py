@@ -31,6 +31,7 @@ from lowtide.optimize.step_regions import step_regions
 from lowtide.report.curve import front_text
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
+from lowtide.topological import topological
 from lowtide.transform.fission import Loop, outer_of
 from lowtide_research import zoo
 from support.steps import SMALL, random_step
@@ -48,6 +49,22 @@ def _choices(seed: int, batch: int = 6) -> tuple[Graph, list[Parted]]:
     region = step_regions(graph).regions[0]
     choices = parted(graph, TARGET, region, part_counts(region.rows), FAMILIES, _own)
     return graph, [unmodified(graph, TARGET, _own(graph)), *choices]
+
+
+def test_the_fewest_parts_have_an_order_of_their_own() -> None:
+    """Where the order of the number that is taken first is a bad one for them."""
+    graph = priced(zoo.build("magis_unet:batch=16,image=16,width=2").graph(), FAMILIES)
+    region = step_regions(graph).regions[0]
+
+    def order(inner: Graph) -> Sequence[int]:
+        late = any(t.name == "target" and t.shape == (4, 1, 16, 16) for t in inner.tensors)  # four parts
+        return topological(dict(enumerate(inner.predecessors)), lambda i: -i if late else i)
+
+    assert taken_in_turn([2, 4, 8])[0] == 4
+    (alone,), (bad,) = (parted(graph, TARGET, region, [n], FAMILIES, order) for n in (2, 4))
+    several = parted(graph, TARGET, region, [2, 4, 8], FAMILIES, order)
+    assert several[0].begin.peak == alone.begin.peak
+    assert several[0].spent(bad.order).peak > alone.begin.peak
 
 
 def test_of_numbers_whose_largest_part_is_alike_the_smallest_counts() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 import onnx
@@ -56,22 +54,11 @@ def test_the_interpreters_open_what_is_right_and_say_what_is_not(tmp_path: Path)
     assert tflite_refusals(file)
 
 
-def test_a_crash_of_onnxruntime_is_an_answer(tmp_path: Path) -> None:
-    """The process that opens files goes on behind it, and is started anew if it ended itself."""
+def test_a_crash_of_onnxruntime_is_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every time that it is asked."""
     pytest.importorskip("onnxruntime", reason="onnxruntime opens the file, which is not installed")
     file = saved(model([node("Relu", "x", "y")], [value("x", (2,))], [value("y", (2,))]), tmp_path, "m.onnx")
-    crashing = "import os\nfrom lowtide.run import opening\nopening._refusal = lambda *_: os.abort()\nopening.main()"
-    with patch.object(opening.sys, "executable", _named(tmp_path, crashing)):
-        opening._server.cache_clear()
-        assert onnx_refusal(file) == onnx_refusal(file) == "onnxruntime crashes (SIGABRT)"
-    opening._server().kill()
-    assert onnx_refusal(file) == "the process that was to open it ended"
+    monkeypatch.setattr(opening, "OPENS", "support.crashes:crash")
+    assert onnx_refusal(file) == onnx_refusal(file) == "onnxruntime crashes (SIGABRT)"
+    monkeypatch.undo()
     assert onnx_refusal(file) == ""
-
-
-def _named(folder: Path, code: str) -> str:
-    """A program that runs `code` in place of the module that it is told to."""
-    program = folder / "python"
-    program.write_text(f"#!{sys.executable}\n{code}\n")
-    program.chmod(0o755)
-    return str(program)

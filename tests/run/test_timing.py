@@ -8,23 +8,26 @@ from typing import Any
 import pytest
 
 from lowtide.run import timing
-from lowtide.run.timing import PAIRS, RUNS, Setup, run_fresh, time_onnx
+from lowtide.run.timing import Setup, run_fresh, time_onnx
+from support.settings import TIMED_PAIRS
 from support.small_models import onnx_file
 
 pytest.importorskip("onnxruntime", reason="pip install '.[run]'")
 
 
 @pytest.mark.slow
-def test_both_run_in_turn_and_say_what_their_process_had(tmp_path: Path) -> None:
+def test_both_run_in_turn_and_say_what_their_process_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Seconds above nothing; the memory is that of an interpreter with the runtime, not the caller's."""
+    monkeypatch.setattr(timing, "PAIRS", TIMED_PAIRS)
+    monkeypatch.setattr(timing, "RUNS", 3 * TIMED_PAIRS)
     path = onnx_file(tmp_path)
     ballast = bytearray(2**29)
     setups = Setup(path, tmp_path / "a.npz"), Setup(path, tmp_path / "b.npz")
     seen = time_onnx(*setups, tmp_path / "feeds.npz", {}, 0)
     del ballast
     assert seen is not None
-    assert seen.runs == RUNS
-    assert len(seen.pairs) == PAIRS == 5
+    assert seen.runs == timing.RUNS
+    assert len(seen.pairs) == TIMED_PAIRS == 5
     for pair in seen.pairs:
         assert min(pair.original_bytes, pair.planned_bytes, pair.base_bytes) > 0
         assert pair.slowdown > 0

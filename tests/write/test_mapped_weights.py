@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from lowtide.write.lean import LEAST_BYTES, move_weights
+from lowtide.write.lean import LEAST_BYTES, make_lean, move_weights
 from support.onnx_builder import constant, model, node, saved, value
 
 
@@ -33,3 +33,32 @@ def test_the_same_weights_are_read_from_the_file(tmp_path: Path) -> None:
         assert np.array_equal(onnx.numpy_helper.to_array(a), onnx.numpy_helper.to_array(b))
     ort = pytest.importorskip("onnxruntime")
     assert ort.InferenceSession(str(path), providers=["CPUExecutionProvider"]).get_inputs()[0].name == "x"
+
+
+def test_weights_of_bodies_become_weights_of_the_graph(tmp_path: Path) -> None:
+    """Both branches have a weight of one name: each keeps its values, one that is a result stays, and outputs agree."""
+    ort = pytest.importorskip("onnxruntime")
+
+    def branch(sign: float, name: str) -> onnx.GraphProto:
+        weight = constant("w", [sign * k for k in range(1024)], [32, 32])
+        nodes = [node("MatMul", "x w", f"h_{name}")]
+        results = [value(f"h_{name}", (2, 32)), value(f"r_{name}", (400,))]
+        return onnx.helper.make_graph(nodes, name, [], results, [weight, constant(f"r_{name}", [sign] * 400, [400])])
+
+    choice = onnx.helper.make_node("If", ["c"], ["y", "r"], then_branch=branch(1, "a"), else_branch=branch(-1, "b"))
+    inputs = [onnx.helper.make_tensor_value_info("c", onnx.TensorProto.BOOL, []), value("x", (2, 32))]
+    path = saved(model([choice], inputs, [value("y", (2, 32)), value("r", (400,))], []), tmp_path)
+    feeds = [{"c": np.array(c), "x": np.arange(64, dtype=np.float32).reshape(2, 32)} for c in (True, False)]
+
+    def results() -> list[bytes]:
+        session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        return [array.tobytes() for feed in feeds for array in session.run(None, feed)]
+
+    before = results()
+    make_lean(path)
+    graph = onnx.load(path).graph
+    assert [tuple(t.dims) for t in graph.initializer] == [(32, 32)] * 2
+    for attribute in graph.node[0].attribute:
+        assert [tuple(t.dims) for t in attribute.g.initializer] == [(400,)]
+    assert results() == before
+    assert before[0] != before[2]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -27,13 +29,21 @@ from support.part_suite import drawn_regions
 
 pytestmark = pytest.mark.skipif(block_size() == 0, reason="convolutions have no blocked layout on this processor")
 _SEEDS = range(24)
+Networks = Callable[[int], tuple[Path, Path]]
 
 
-def _optimised(seed: int, folder: Path) -> tuple[Path, Path]:
-    """A drawn network, and what onnxruntime runs of it."""
-    source, optimised = saved(drawn_blocked_net(seed), folder), folder / "optimised.onnx"
-    optimize(source, optimised, {}, "all")
-    return source, optimised
+@pytest.fixture(scope="module")
+def networks(tmp_path_factory: pytest.TempPathFactory) -> Networks:
+    """A drawn network by its seed, and what onnxruntime runs of it."""
+
+    @functools.cache
+    def network(seed: int) -> tuple[Path, Path]:
+        folder = tmp_path_factory.mktemp("net")
+        source, optimised = saved(drawn_blocked_net(seed), folder), folder / "optimised.onnx"
+        optimize(source, optimised, {}, "all")
+        return source, optimised
+
+    return network
 
 
 def test_a_block_is_8_or_16_channels() -> None:
@@ -42,20 +52,21 @@ def test_a_block_is_8_or_16_channels() -> None:
 
 
 @pytest.mark.parametrize("seed", _SEEDS)
-def test_the_optimised_network_gives_the_bits_of_todays(seed: int, tmp_path: Path) -> None:
+def test_the_optimised_network_gives_the_bits_of_todays(seed: int, networks: Networks) -> None:
     """Elementwise ops that stay in the blocked layout among them."""
-    source, optimised = _optimised(seed, tmp_path)
+    source, optimised = networks(seed)
     given = feeds(source, seed)
     today = ort.InferenceSession(str(source), providers=["CPUExecutionProvider"]).run(None, given)
     for a, b in zip(today, session(optimised).run(None, given), strict=True):
         assert np.array_equal(a, b)
 
 
-def test_parts_give_the_bits_of_the_whole(tmp_path: Path) -> None:
+def test_parts_give_the_bits_of_the_whole(tmp_path: Path, networks: Networks) -> None:
     """Drawn regions of drawn networks, as written and without what a session does not need."""
     cut = 0
     for seed in _SEEDS:
-        _, optimised = _optimised(seed, tmp_path)
+        _, optimised = networks(seed)
+        given = feeds(optimised, seed)
         cutter, draw = Cutter(read_model(optimised)), random.Random(seed)
         for _ in range(4):
             ways = [(*(draw.randrange(64) for _ in range(4)), draw.randrange(2, 6)) for _ in range(3)]
@@ -65,11 +76,11 @@ def test_parts_give_the_bits_of_the_whole(tmp_path: Path) -> None:
             except ValueError:  # one of the regions would run before and behind another
                 continue
             write_onnx_parts(optimised, parts, parts.graph.own_order, target)
-            assert difference(optimised, target, feeds(optimised, seed)) == 0
+            assert difference(optimised, target, given) == 0
             before = target.stat().st_size
             make_lean(target)
             assert target.stat().st_size < before
-            assert difference(optimised, target, feeds(optimised, seed)) == 0
+            assert difference(optimised, target, given) == 0
             nodes = onnx.load(str(target)).graph.node
             cut += sum(n.op_type == "Conv" and n.domain == DOMAIN for n in nodes) > sum(
                 op.type == f"{DOMAIN}::Conv" for op in cutter.graph.ops
@@ -77,11 +88,11 @@ def test_parts_give_the_bits_of_the_whole(tmp_path: Path) -> None:
     assert cut > len(_SEEDS)
 
 
-def test_channels_and_columns_of_blocked_tensors_are_not_cut(tmp_path: Path) -> None:
+def test_channels_and_columns_of_blocked_tensors_are_not_cut(networks: Networks) -> None:
     """They are in pieces there."""
     seen = 0
     for seed in _SEEDS:
-        graph = read_model(_optimised(seed, tmp_path)[1])
+        graph = read_model(networks(seed)[1])
         cutter = Cutter(graph)
         for op in graph.ops:
             if not touches_blocked(graph, op):
@@ -95,11 +106,11 @@ def test_channels_and_columns_of_blocked_tensors_are_not_cut(tmp_path: Path) -> 
     assert seen > len(_SEEDS)
 
 
-def test_cut_ops_alone_give_what_the_op_gives(tmp_path: Path) -> None:
+def test_cut_ops_alone_give_what_the_op_gives(networks: Networks) -> None:
     """As `verify --run` proves them, with plain numbers brought into blocks and back."""
     proved = 0
     for seed in range(8):
-        graph = read_model(_optimised(seed, tmp_path)[1])
+        graph = read_model(networks(seed)[1])
         cutter, runner = Cutter(graph), OnnxRunner()
         for op in graph.ops:
             for axis in cutter.axes(op.id):

@@ -1,8 +1,10 @@
 """What `lowtide plan MODEL` gains where models run: process memory and time beside onnxruntime's defaults.
 
-    python bench/front.py MODEL.onnx[,NAME=SIZE,...] ... [--random-weights] [--slower 5%] [--for T] -o results/front
+    python bench/front.py MODEL.onnx[,NAME=SIZE,...] ... [--random-weights] [--for T] -o results/front
+    python bench/front.py MODEL.onnx[,NAME=SIZE,...] ... --slower 20% -o results/front-slower
 
-Each model is planned by the default command alone, without an option; sizes that a file leaves free are assumed.
+Each model is planned by the default command alone, without an option but `--slower` if it is given; sizes that a file
+leaves free are assumed.
 Both sides are measured in fresh processes, in turn, on the same random inputs. With --random-weights models without
 weights are given some. A model that cannot be planned is a row with the reason.
 """
@@ -20,11 +22,17 @@ from math import exp, log
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from lowtide.api.default import Request, plan_request
+from lowtide.api.default.process import empty_session_bytes
 from lowtide.errors import LowtideError
 from lowtide.report.first_screen import size_text
 from lowtide.run.random_weights import missing_weights, with_random_weights
 from lowtide_research.bench.machine import machine
+
+NEAR = 0.05
+"""Part of what is measured that a prediction may be off."""
 
 
 def row(model: Path, dims: dict[str, int], slower: str | None, target: str | None) -> dict[str, Any]:
@@ -46,6 +54,8 @@ def row(model: Path, dims: dict[str, int], slower: str | None, target: str | Non
         "tensors_bytes": seen.tensors_bytes,
         "bound_bytes": seen.tensors_bound_bytes,
         "predicted_bytes": None if seen.predicted is None else seen.predicted.total_bytes,
+        "empty_bytes": empty_session_bytes() if seen.measured else None,
+        "parts": None if seen.predicted is None else msgspec.to_builtins(seen.predicted),
         "ops": len(plan.order),
         "weights": None
         if plan.weights is None
@@ -77,7 +87,8 @@ def page(rows: Sequence[dict[str, Any]], words: str) -> str:
         "",
         "Memory of the process above that of an empty one, and time of a run: onnxruntime's defaults, then the plan",
         "in its session, each in a fresh process, in turn. Where no plan is better, the model stays as it is, and",
-        "both sides count as equal in the means.",
+        "both sides count as equal in the means. Predicted: how far what was predicted of the planned process is from",
+        "what was measured.",
         "",
         "| model | inputs | today | planned | ratio | predicted | tensors | their bound | tiles | today ms | time "
         "| outputs | plan s |",
@@ -107,8 +118,27 @@ def page(rows: Sequence[dict[str, Any]], words: str) -> str:
             "",
             f"Geometric means over {len(done)} of {len(rows)} models: memory **{memory:.3f}**, time **{speed:.3f}**; "
             f"slowest {slowest:.2f}.",
+            *_sentences(done),
         ]
     return "\n".join([*lines, ""])
+
+
+def _sentences(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """How many predictions are near, and what an empty session takes of both sides."""
+    foreseen = [r for r in rows if r["predicted_bytes"]]
+    near = sum(abs(r["predicted_bytes"] / r["planned_bytes"] - 1) <= NEAR for r in foreseen)
+    empty = [r["empty_bytes"] for r in rows]
+    above = [
+        max(1, r["planned_bytes"] - r["empty_bytes"]) / max(1, r["today_bytes"] - r["empty_bytes"])
+        if r["better"]
+        else 1.0
+        for r in rows
+    ]
+    return [
+        f"Predicted within {NEAR:.0%} of measured: {near} of {len(foreseen)}. A session of one Relu takes "
+        f"{size_text(max(empty))}, most of it onnxruntime's own code: no plan changes that. Of what models add to it, "
+        f"plans need **{geometric_mean(above):.3f}** (geometric mean).",
+    ]
 
 
 def _known(size: int | None) -> str:

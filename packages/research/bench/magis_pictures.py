@@ -4,13 +4,14 @@ from __future__ import annotations
 
 NAMES = {
     "moved": "with swaps", "again": "recomputation alone", "micro": "micro-batches alone", "torchtitan": "knapsack",
+    "magis": "MAGIS's search",
 }  # fmt: skip
 """Of kinds of plans; the knapsack is torchtitan's, greedy."""
 
 COLOURS = {
     "joint": "#e8743b", "moved": "#b3261e", "again": "#56b4e9", "micro": "#22a884", "dtr": "#cc79a7",
     "fastsa": "#e69f00", "chen": "#8a8a92", "torchtitan": "#444444", "pofo": "#7a5cc4", "rotor": "#b8a1e3",
-    "pofo8": "#3b7dd8", "pofo16": "#00a0b0", "pofo32": "#8f5b00",
+    "pofo8": "#3b7dd8", "pofo16": "#00a0b0", "pofo32": "#8f5b00", "magis": "#2f5f2f",
 }  # fmt: skip
 
 Plans = dict[str, list[tuple[float, float]]]  # of each kind its plans: shares of the peak, and the time that they add

@@ -112,7 +112,7 @@ def write_all(
                 if source != model:
                     files, dims = replace(files, copy_external=True), plan.sizes(NO_DIMS)
                 made_of = _write_model(plan, str(source), files, Path(folder), outputs, dims)
-                if source != model and files.snippet is not None:
+                if plan.optimized_from is not None and files.snippet is not None:
                     make_lean(_pending(out, outputs))
                 open_written(outputs, made_of)
                 if plan.weights is not None and plan.weights.mapped:

@@ -170,11 +170,12 @@ def parted(
     bandwidth: Bandwidth | None = None,
     over: Callable[[], bool] = lambda: False,
 ) -> list[Parted]:
-    """A region in each of these numbers of parts. The order of one of them serves all: their ops are the same. With a
+    """A region in each of these numbers of parts. The order of the first one, or of the fewest parts, serves all: their
+    ops are the same, and what every part holds in full weighs more the more parts there are. With a
     bandwidth the values of a part may leave memory. Once `over` says so, no further number is taken: powers of two
     are first, and of these and the others each time the one that leaves the widest gap."""
     result: list[Parted] = []
-    order: tuple[int, ...] = ()
+    known: list[tuple[int, ...]] = []
     around = memory_model(outer_of(graph, [Loop(region, 0, 0.0)]), target)
     outside_order = orders(around.graph)
     footprint = profile(around, outside_order).footprint
@@ -188,7 +189,9 @@ def parted(
         fission = Fission(region.axes, even_ends(region.rows, count))
         body = body_of(graph, region, fission.all, estimated(families))
         model = memory_model(body.graph, target)
-        order, clock = order or tuple(orders(body.graph)), None
+        if not known or count == min(counts):
+            known.append(tuple(orders(body.graph)))
+        order, clock = min(known, key=model.core.peak), None
         if bandwidth is not None:
             clock = clock_of_parts(graph, region, fission, estimated(families), model, order, bandwidth)
         sequence = sequenced(model, order) if clock is None else clock.searched

@@ -39,9 +39,10 @@ class OpEntry(msgspec.Struct, forbid_unknown_fields=True):
     """An operator. `after`: ops that run earlier though no tensor says so. `overwrites`: the inputs that its only
     output may lie over, if they die there; null: as the target says of its type. `cost`: how long a run takes,
     in a unit of the graph's own, for plans that rematerialise. `labels`: which rows it reads for which rows of its
-    results, as in einsum: ``"n c . ., o c . . -> n o . ."`` (dialect ``labels``). `writes`: the inputs over
-    whose bytes it writes, so that who reads the old ones runs earlier; ``[]``: none, as a view; null: it may, where it
-    makes an alias."""
+    results, as in einsum: ``"n c . ., o c . . -> n o . ."`` (dialect ``labels``). `torch`: what it is in PyTorch, an
+    expression with ``{0}`` for its first operand (dialect ``labels``; for code that lowtide-research writes, nothing
+    here runs it). `writes`: the inputs over whose bytes it writes, so that who reads the old ones runs earlier;
+    ``[]``: none, as a view; null: it may, where it makes an alias."""
 
     id: Id
     inputs: list[Id]
@@ -54,6 +55,7 @@ class OpEntry(msgspec.Struct, forbid_unknown_fields=True):
     overwrites: list[Id] | None = None
     cost: Annotated[float, msgspec.Meta(ge=0)] | None = None
     labels: str | None = None
+    torch: str | None = None
     writes: list[Id] | None = None
 
 
@@ -88,7 +90,7 @@ def parse_graph_json(data: bytes, source: str = "") -> Graph:
         Op(
             o.id, tuple(o.inputs), tuple(o.outputs), o.name, o.type, o.workspace, o.flops, tuple(o.after),
             overwrites=None if o.overwrites is None else tuple(o.overwrites), cost=o.cost,
-            attributes={} if o.labels is None else {"labels": o.labels},
+            attributes={k: text for k, text in (("labels", o.labels), ("torch", o.torch)) if text is not None},
             writes=_writes(o, aliases),
         )
         for o in raw.ops

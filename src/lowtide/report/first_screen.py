@@ -77,11 +77,11 @@ def process_table(comparison: Comparison) -> str:
         return ""
     named = {
         "an empty session": parts.session_bytes,
-        "its nodes": parts.nodes_bytes,
+        "its nodes and places": parts.nodes_bytes,
         "weights": parts.weights_bytes,
         "copies of weights that kernels make": parts.prepacked_bytes,
         "tensors": parts.tensors_bytes,
-        "inputs and outputs": parts.values_bytes,
+        "inputs": parts.values_bytes,
         "while it opens, more than all this": parts.loading_bytes,
         "predicted": parts.total_bytes,
         "measured": comparison.planned_bytes,

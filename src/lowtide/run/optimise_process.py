@@ -1,16 +1,8 @@
-"""onnxruntime's optimiser in a process of its own: a model on which it crashes, or needs much memory, ends that alone.
-
-``python -m lowtide.run.optimise_process`` reads ``{"model", "out", "dims", "level", "seed"}`` from standard input and
-prints ``{}``, or ``{"error"}``.
-"""
+"""onnxruntime's optimiser in a process of its own: a model on which it crashes, or needs much memory, ends that."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -19,6 +11,7 @@ from typing import Any
 
 from lowtide.errors import InputError, LowtideError, MissingExtraError, first_line
 from lowtide.run import optimise
+from lowtide.run.forks import CallEndedError, call
 from lowtide.run.optimise import Level, write_optimized
 from lowtide.sizes import Dims
 
@@ -30,38 +23,27 @@ def optimize(model: Path, out: Path, dims: Mapping[str, int], level: Level, seed
     not installed."""
     if find_spec("onnxruntime") is None:
         raise MissingExtraError("onnxruntime", "run", "a plan for onnxruntime")
-    request = {
-        "model": str(model), "out": str(out), "dims": dict(dims), "level": level, "seed": seed,
-        "inline_bytes": optimise.INLINE_BYTES,
-    }  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, "-m", "lowtide.run.optimise_process"], input=json.dumps(request), capture_output=True,
-        text=True, check=False, env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-    )  # fmt: skip
+    what = [str(model), str(out), dict(dims), level, seed, optimise.INLINE_BYTES]
     try:
-        answer = json.loads(done.stdout)
-    except ValueError:
-        code = done.returncode
-        how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
-        raise InputError(f"onnxruntime crashes on it ({how}); plan it for another runtime", str(model)) from None
-    if "error" in answer:
-        raise InputError(answer["error"].removeprefix(f"{model}: "), str(model))
+        error = call("onnx", "lowtide.run.optimise_process:optimize_here", *what)
+    except CallEndedError as ended:
+        raise InputError(f"onnxruntime crashes on it ({ended}); plan it for another runtime", str(model)) from None
+    if error:
+        raise InputError(error.removeprefix(f"{model}: "), str(model))
 
 
-def main() -> None:
-    """Do what standard input asks for."""
-    request = json.loads(sys.stdin.readline())
-    out, dims = Path(request["out"]), request["dims"]
+def optimize_here(model: str, out: str, dims: dict[str, int], level: Level, seed: int, inline_bytes: int) -> str:
+    """Do the same in this process; what is wrong, or nothing."""
+    file = Path(out)
     try:
-        write_optimized(Path(request["model"]), out, dims, request["level"], request["inline_bytes"])
-        if not _readable(out):
-            declare_shapes(out, dims, request["seed"])
-        answer = {}
+        write_optimized(Path(model), file, dims, level, inline_bytes)
+        if not _readable(file):
+            declare_shapes(file, dims, seed)
     except LowtideError as error:
-        answer = {"error": str(error)}
+        return str(error)
     except Exception as error:  # onnxruntime's own kinds of error have no common base
-        answer = {"error": f"onnxruntime cannot optimise it: {first_line(error)}"}
-    print(json.dumps(answer))
+        return f"onnxruntime cannot optimise it: {first_line(error)}"
+    return ""
 
 
 def _readable(file: Path) -> bool:
@@ -121,7 +103,3 @@ def _outputs(nodes: Any) -> dict[tuple[str, str], list[str]]:
     """Names of what each node makes, by the name and number that onnxruntime gives it."""
     kept = [n for n in nodes if n.op_type != "Constant"]
     return {(n.name or f"{n.op_type}_{i}", str(i)): [o for o in n.output if o] for i, n in enumerate(kept)}
-
-
-if __name__ == "__main__":
-    main()

@@ -6,11 +6,7 @@ run repeatedly. What of a file in parts is measured so is what its parts really 
 
 from __future__ import annotations
 
-import json
-import os
 import statistics
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +15,7 @@ from typing import Any
 from lowtide.cost.file import Level
 from lowtide.errors import InputError
 from lowtide.graph import Graph
+from lowtide.run.forks import CallEndedError, call
 from lowtide.run.node_seconds import LAYOUTS
 from lowtide.sizes import Dims
 
@@ -52,18 +49,11 @@ def session_seconds(
     """Run files in turn a few times, so that what else the machine does falls on all, and say what their ops take.
     Each run is compared with the run of the first file just before it. Raises `InputError`: onnxruntime cannot run
     one."""
-    request = {
-        "paths": [str(path) for path, _ in files], "level": level, "threads": threads, "seed": seed,
-        "dims": dict(dims), "seconds": _SECONDS,
-    }  # fmt: skip
-    path = os.pathsep.join(p for p in sys.path if p)
-    done = subprocess.run(
-        [sys.executable, "-m", "lowtide.run.session_process"], input=json.dumps(request) + "\n", capture_output=True,
-        text=True, check=False, env=os.environ | {"PYTHONPATH": path},
-    )  # fmt: skip
-    answer: dict[str, Any] = {"error": f"it ends with {done.returncode}"}
-    if done.returncode == 0:
-        answer = json.loads(done.stdout)
+    what = [[str(path) for path, _ in files], level, threads, seed, dict(dims), _SECONDS]
+    try:
+        answer: dict[str, Any] = call("onnx", "lowtide.run.session_process:run_in_turn", *what)
+    except CallEndedError as error:
+        answer = {"error": f"it ends with {error}"}
     if "error" in answer:
         raise InputError(f"onnxruntime cannot run it: {answer['error']}", str(files[-1][0]))
     first, middle = answer["taken"][0], statistics.median(answer["taken"][0])

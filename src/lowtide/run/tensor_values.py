@@ -1,17 +1,12 @@
 """All tensors of a model as its own runtime makes them: LiteRT keeps them by option, onnxruntime returns them as
 outputs.
 
-LiteRT runs in a process of its own (``python -m lowtide.run.tensor_values``, a JSON request on standard input), as it
-trusts its files.
+LiteRT runs in a process of its own, as it trusts its files.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import json
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +16,7 @@ import numpy as np
 from lowtide.errors import InputError, MissingExtraError, first_line
 from lowtide.graph import Graph, Kind
 from lowtide.plan import Plan
+from lowtide.run.forks import CallEndedError, call
 from lowtide.run.loop_arena import Array, LoopArena
 from lowtide.run_reports import LoopRunReport, OutputComparison
 from lowtide.sizes import Dims
@@ -36,20 +32,13 @@ def litert_values(graph: Graph, model: Path, seed: int, inputs: int) -> list[Val
     if importlib.util.find_spec("ai_edge_litert") is None:
         raise MissingExtraError("ai-edge-litert", "tflite", "lowtide verify --run")
     wanted = [t.id for t in graph.tensors if t.kind is not Kind.CONSTANT]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "TF_CPP_MIN_LOG_LEVEL": "3"}
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
-        request = {"file": str(model), "seed": seed, "inputs": inputs, "tensors": wanted, "folder": folder}
+        what = [str(model), seed, inputs, wanted, folder]
         try:
-            done = subprocess.run(
-                [sys.executable, "-m", "lowtide.run.tensor_values"],
-                input=json.dumps(request), capture_output=True, text=True, env=environment,
-                timeout=_PATIENCE_SECONDS, check=False,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            raise InputError(f"LiteRT gives no answer after {_PATIENCE_SECONDS} s", str(model)) from None
-        if done.returncode:
-            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            raise InputError(f"LiteRT does not run it, so that its tensors are not known: {last[:200]}", str(model))
+            call("tflite", "lowtide.run.tensor_values:save_values", *what, seconds=_PATIENCE_SECONDS)
+        except CallEndedError as error:
+            message = f"LiteRT does not run it, so that its tensors are not known: {error}"
+            raise InputError(message, str(model)) from None
         results = []
         for k in range(inputs):
             with np.load(Path(folder) / f"{k}.npz", allow_pickle=False) as kept:
@@ -57,13 +46,10 @@ def litert_values(graph: Graph, model: Path, seed: int, inputs: int) -> list[Val
     return results
 
 
-def main() -> None:
-    """Answer the request on standard input: a file of arrays for each input."""
-    request = json.loads(sys.stdin.read())
-    values = kept_by_litert(Path(request["file"]), request["seed"], request["inputs"], request["tensors"])
-    for k, kept in enumerate(values):
-        arrays = {str(t): value for t, value in kept.items()}
-        np.savez(Path(request["folder"]) / f"{k}.npz", allow_pickle=False, **arrays)
+def save_values(file: str, seed: int, inputs: int, tensors: Sequence[int], folder: str) -> None:
+    """Write a file of arrays for each input."""
+    for k, kept in enumerate(kept_by_litert(Path(file), seed, inputs, tensors)):
+        np.savez(Path(folder) / f"{k}.npz", allow_pickle=False, **{str(t): value for t, value in kept.items()})
 
 
 def kept_by_litert(model: Path, seed: int, inputs: int, tensors: Sequence[int]) -> Iterator[Values]:
@@ -144,7 +130,3 @@ def replay_loops(
             same = all(np.array_equal(seen[0], other) for other in seen[1:])
             outputs.append(OutputComparison(t.label, equal=True, max_abs_difference=None, vacuous=same))
     return LoopRunReport(tuple(outputs), runtime, len(values), plan.arena_bytes or 0, positions, compared)
-
-
-if __name__ == "__main__":
-    main()

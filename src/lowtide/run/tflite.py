@@ -7,11 +7,7 @@ compared with itself. Each runs in a process of its own (`tflite_process`). What
 from __future__ import annotations
 
 import importlib.util
-import json
-import os
 import statistics
-import subprocess
-import sys
 from base64 import b64decode
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +15,7 @@ from typing import Any
 
 from lowtide.errors import InputError, MissingExtraError, VerificationError
 from lowtide.plan import Plan
+from lowtide.run.forks import CallEndedError, call
 from lowtide.run_reports import (
     MeasuredArena,
     OutputComparison,
@@ -115,40 +112,27 @@ def ask(
     runtime: str, files: list[str], seed: int, inputs: int, tensors: Sequence[Sequence[int]], *, timed: bool = False
 ) -> dict[str, Any]:
     """Run files in one runtime, in a process of its own. Its answer, or ``{"error": why}``."""
-    what = {"runtime": runtime, "files": files, "seed": seed, "inputs": inputs, "tensors": tensors}
-    return _answer(what | {"timed": timed}, files[0])
+    return _called("answer", files[0], runtime, files, seed, inputs, tensors, timed)
 
 
 def tflm_vectors(file: Path, seed: int, inputs: int) -> tuple[bytes, bytes] | str:
     """Random inputs and what TFLM makes of them in turn, in a process of its own; or why there are none."""
     if importlib.util.find_spec(RUNTIMES["tflm"]) is None:
         return "the package tflite-micro is not installed"
-    answer = _answer({"vectors": str(file), "seed": seed, "inputs": inputs}, str(file))
+    answer = _called("vectors", str(file), str(file), seed, inputs)
     return answer["error"] if "error" in answer else (b64decode(answer["given"]), b64decode(answer["results"]))
 
 
 def ask_to_open(runtimes: Sequence[str], file: str) -> dict[str, str]:
     """Open a file in runtimes, in a process of its own: which of them refuse it, and why."""
-    answer = _answer({"open": file, "runtimes": list(runtimes)}, file)
-    return answer["refused"] if "refused" in answer else {" or ".join(runtimes): answer["error"]}
+    answer = _called("refusals", file, file, list(runtimes))
+    return {" or ".join(runtimes): answer["error"]} if "error" in answer else answer
 
 
-def _answer(request: dict[str, Any], file: str) -> dict[str, Any]:
-    """What the process says; of one that does not end well ``{"error": why, "file": file}``."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "TF_CPP_MIN_LOG_LEVEL": "3"}
+def _called(function: str, file: str, *arguments: Any) -> dict[str, Any]:
+    """What a function of `tflite_process` returns in a process of its own; ``{"error": why, "file": file}`` if that
+    does not end well."""
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "lowtide.run.tflite_process"],
-            input=json.dumps(request),
-            capture_output=True,
-            text=True,
-            env=environment,
-            timeout=_PATIENCE_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return {"error": f"no answer after {_PATIENCE_SECONDS} s", "file": file}
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        return {"error": f"its process ended with status {done.returncode}: {last[:200]}", "file": file}
-    return json.loads(done.stdout)
+        return call("tflite", f"lowtide.run.tflite_process:{function}", *arguments, seconds=_PATIENCE_SECONDS)
+    except CallEndedError as error:
+        return {"error": f"its process ended: {error}", "file": file}

@@ -1,19 +1,10 @@
-"""One TFLite runtime in a process of its own: ``python -m lowtide.run.tflite_process``, JSON in and out.
-
-TFLM and LiteRT are native code that trusts its files, and TFLM prints what it measures to file descriptor 2: neither
-belongs in the process of the caller. Standard input holds ``{"runtime", "files", "seed", "inputs", "tensors"}``, the
-last being for each file the tensors of subgraph 0 that are no constants; standard output gets one object, with
-``"error"`` (and ``"file"``) if the runtime refuses. With ``{"open", "runtimes"}`` a file is opened in each of these and
-not run: ``"refused"`` says why by runtime. With ``{"vectors", "seed", "inputs"}`` one is run by TFLM: ``"given"`` and
-``"results"``.
-"""
+"""TFLite runtimes, for a process of their own: TFLM and LiteRT are native code that trusts its files, and TFLM prints
+what it measures to file descriptor 2."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import sys
 import tempfile
 import time
 from base64 import b64encode
@@ -41,22 +32,16 @@ class Refused(Exception):
         super().__init__(" ".join(message.split())[:300])
 
 
-def main() -> None:
-    """Answer the request on standard input."""
-    request = json.loads(sys.stdin.read())
-    if "open" in request:
-        json.dump({"refused": refusals(request["open"], request["runtimes"])}, sys.stdout)
-        return
+def answer(
+    runtime: str, files: list[str], seed: int, inputs: int, tensors: Sequence[Sequence[int]], timed: bool
+) -> dict[str, Any]:
+    """What `run` gives, and the seconds of runs in turn if `timed`; or why a file is not run: ``"error"``, ``"file"``.
+    `tensors`: for each file those of subgraph 0 that are no constants."""
     try:
-        if "vectors" in request:
-            json.dump(vectors(request["vectors"], request["seed"], request["inputs"]), sys.stdout)
-            return
-        answer = run(request["runtime"], request["files"], request["seed"], request["inputs"], request["tensors"])
-        if request.get("timed"):
-            answer["seconds"] = in_turn(request["runtime"], request["files"], request["seed"])
+        result = run(runtime, files, seed, inputs, tensors)
+        return result | ({"seconds": in_turn(runtime, files, seed)} if timed else {})
     except Refused as error:
-        answer = {"error": str(error), "file": error.file}
-    json.dump(answer, sys.stdout)
+        return {"error": str(error), "file": error.file}
 
 
 def refusals(file: str, runtimes: Sequence[str]) -> dict[str, str]:
@@ -101,8 +86,12 @@ def run(runtime: str, files: Sequence[str], seed: int, inputs: int, tensors: Seq
 
 
 def vectors(file: str, seed: int, inputs: int) -> dict[str, str]:
-    """Random inputs and what TFLM makes of them in turn, in base 64: of each run its tensors in the file's order."""
-    session = _tflm("tflm", file)
+    """Random inputs and what TFLM makes of them in turn, in base 64: of each run its tensors in the file's order; or
+    why it does not run it: ``"error"``."""
+    try:
+        session = _tflm("tflm", file)
+    except Refused as error:
+        return {"error": str(error)}
     rng = np.random.default_rng(seed)
     feeds = [[draw(rng, dtype, shape) for dtype, shape in session.inputs] for _ in range(inputs)]
     results = [session.run(feed) for feed in feeds]
@@ -312,7 +301,3 @@ def quiet(call: Callable[[], Any]) -> tuple[Any, str]:
             os.close(kept)
         held.seek(0)
         return result, held.read().decode("utf-8", "replace")
-
-
-if __name__ == "__main__":
-    main()

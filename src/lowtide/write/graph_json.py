@@ -149,7 +149,8 @@ def _op_entry(graph: Graph, op: Op) -> dict[str, Any]:
     entry |= {} if op.overwrites is None else {"overwrites": op.overwrites}
     if op.writes or _is_view(graph, op):
         entry["writes"] = op.writes
-    entry |= {"labels": op.attributes["labels"]} if graph.dialect == "labels" and "labels" in op.attributes else {}
+    if graph.dialect == "labels":
+        entry |= {name: op.attributes[name] for name in ("labels", "torch") if name in op.attributes}
     return entry
 
 

@@ -5,10 +5,11 @@ Weights of an ONNX file in a file of their own, which onnxruntime maps instead o
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from lowtide.read.onnx.proto import bodies, names_read
+from lowtide.read.onnx.proto import all_graphs, bodies, names_read
 
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto
@@ -22,23 +23,47 @@ _CONVOLUTIONS = frozenset({"Conv", "FusedConv"})
 _POOLS = frozenset({"AveragePool", "MaxPool"})
 _LONGEST = 12
 """Characters of a name that stays."""
+LEAST_BYTES = 1024
+"""Smaller tensors stay in the model's file."""
 
 
 def make_lean(model: Path) -> None:
     """Write a file anew without what onnxruntime would hold in memory for nothing. Equal small constants become one,
     attributes that say the default go, and so do declared shapes and names of nodes; tensors inside the graph get
-    short names."""
+    short names. Weights of bodies become weights of the graph: a body's are there three times."""
     import onnx
 
     proto = onnx.load(str(model), load_external_data=False)
     graph = proto.graph
     del graph.value_info[:]
+    _hoist_weights(graph)
     _share_constants(graph)
     for node in graph.node:
         _drop_defaults(node)
     if not any(any(bodies(node)) for node in graph.node):
         _shorten_names(graph)
     model.write_bytes(proto.SerializeToString(deterministic=True))
+
+
+def _hoist_weights(graph: GraphProto) -> None:
+    """Move the large initializers of bodies into the graph around them, whose tensors the bodies see."""
+    taken = {name for each in all_graphs(graph) for node in each.node for name in (*node.input, *node.output)}
+    taken |= {value.name for each in all_graphs(graph) for value in (*each.input, *each.output, *each.initializer)}
+    for body in list(all_graphs(graph))[1:]:
+        bound = {value.name for each in all_graphs(body) for value in (*each.input, *each.output)}
+        hoisted = [t for t in body.initializer if t.name not in bound and t.ByteSize() >= LEAST_BYTES]
+        new: dict[str, str] = {}
+        for tensor in hoisted:
+            name = next(name for k in count() if (name := f"body_{tensor.name}_{k}") not in taken)
+            taken.add(name)
+            new[tensor.name] = name
+            graph.initializer.add().CopyFrom(tensor)
+            graph.initializer[-1].name = name
+        kept = [type(t).FromString(t.SerializeToString()) for t in body.initializer if t.name not in new]
+        del body.initializer[:]
+        body.initializer.extend(kept)
+        for node in (node for each in all_graphs(body) for node in each.node):
+            node.input[:] = [new.get(name, name) for name in node.input]
 
 
 def _share_constants(graph: GraphProto) -> None:
@@ -97,8 +122,6 @@ def _shorten_names(graph: GraphProto) -> None:
         node.output[:] = [new.get(name, name) for name in node.output]
 
 
-LEAST_BYTES = 1024
-"""Smaller tensors stay in the model's file."""
 _PAGE = 4096
 """Where a tensor's bytes begin: at a multiple of this."""
 

@@ -36,6 +36,20 @@ def test_what_leaves_and_comes_back_beside_ops_costs_nothing():
     assert clock(slow, again.order) == clock(slow, rotor.order) > 160
 
 
+def test_it_never_takes_longer_than_rotor_of_more_blocks():
+    """Where its own chain has fewer blocks than rotor's, with which rotor takes longer or finds nothing."""
+    problem, coarser = timed(step_of_a_chain(12), 0.0001), 0
+    for budget in range(4, 13):
+        rotor, coarse, pofo = (
+            method.repeat(problem, range(24), budget, Limits(20)).order
+            for method in (Rotor(), Rotor(most_blocks=3), Pofo(slots=2, most_blocks=3))
+        )
+        if rotor:
+            assert clock(problem, pofo) <= clock(problem, rotor)
+            coarser += not coarse or clock(problem, coarse) > clock(problem, rotor)
+    assert coarser > 2
+
+
 def test_stores_stand_where_they_end():
     """One byte of the first op leaves while two ops run, and begins to come back two before it is read."""
     problem = timed(step_of_a_chain(4), 0.05)
@@ -66,7 +80,7 @@ def test_answers_fit_and_take_no_longer_than_without_transfers():
         peak = max(problem.core().footprints(range(count)))
         for budget in range(peak - 1, 4, -1):
             result = Pofo().repeat(problem, range(count), budget, Limits(20))
-            rotor = Rotor(most_blocks=60).repeat(problem, range(count), budget, Limits(20))
+            rotor = Rotor().repeat(problem, range(count), budget, Limits(20))
             assert not rotor.order or clock(problem, result.order) <= clock(problem, rotor.order)
             if result.order:
                 assert peak_of(problem, result.order) <= budget

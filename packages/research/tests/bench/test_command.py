@@ -48,7 +48,7 @@ def test_help_has_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     flags = ("--networks", "--part", "--label", "-o DIR", "--time", "--seed", "--json")
     places = [shown.rindex(f"  {name}") for name in flags]
     assert places == sorted(places)
-    assert "lowtide research bench spill --graphs graphs" in shown
+    assert "lowtide research bench spill --time 60 -o results" in shown
 
 
 def test_other_commands_load_no_suite() -> None:

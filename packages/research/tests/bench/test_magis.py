@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from lowtide_research.bench.magis_steps import Workload
+
 magis: Any = pytest.importorskip("magis", reason="needs bench/, which an installed package has not")
 
 
@@ -38,3 +40,14 @@ def test_a_baseline_below_is_told() -> None:
     }  # fmt: skip
     below = "Below it: net at 40 %: micro 2.00 points; net at 20 %: dtr meets it."
     assert magis.baselines_below({"net": cells}) == below
+
+
+@pytest.mark.parametrize("kind", ["joint", "magis", "micro", "again", "dtr", "pofo", "merged"])
+def test_a_cell_keeps_its_bound_or_says_that_it_does_not(kind: str) -> None:
+    """Of every kind of search, on a small step."""
+    work = Workload("magis_bert_base:batch=4,seq=8,layers=4,width=8,heads=2", None, 1.0)
+    cell = work.cell(kind, "p60") if kind != "merged" else work.cell(kind, "t10")
+    if kind == "merged":
+        assert cell["overhead"] <= 0.1
+    else:
+        assert (cell["status"] in ("ok", "unproved")) == (cell["share"] <= 0.6)

@@ -148,4 +148,4 @@ def test_options_are_checked_and_sizes_refused():
             make_recompute(method, options)
     assert Checkmate().supports(own(costly_graph(Random(1), 61))) == "more than 60 ops"
     assert Dtr(most_runs=1).repeat(late_reader(), range(4), 9, Limits(5)).order == ()
-    assert " ".join(recompute_methods()) == "rotor pofo microbatch checkmate chen dtr fastsa moccasin torchtitan"
+    assert " ".join(recompute_methods()) == "rotor pofo microbatch checkmate chen dtr fastsa magis moccasin torchtitan"

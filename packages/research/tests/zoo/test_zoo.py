@@ -47,8 +47,34 @@ def test_nasnet_imagenet_rpo_peak_in_bytes() -> None:
     assert profile(memory_model(graph, BUILT_IN["strict"]), order).peak == 5_309_824
 
 
+PARAMETERS = {
+    "resnet50": (25_557_032, 0),
+    "resnext50": (25_028_904, 0),
+    "densenet121": (7_978_856, 0),
+    "fcn_resnet50": (35_322_218 - 2_365_205, 21),
+    "deeplabv3_resnet50": (42_004_074 - 2_365_205, 21),
+    "lraspp_mobilenet_v3": (3_221_538, 5_122),
+    "r2plus1d_18": (31_505_325, 0),
+    "s3d": (8_320_048, 400),
+    "vit_b_16": (86_567_656, 768),
+    "transformer_base": (44_140_544, 0),
+    "nasnet_a_mobile": (5_289_978, 0),
+}
+"""Parameters that torchvision, torch and timm state, without auxiliary heads; how many are biases of convolutions."""
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_parameters_are_those_of_the_published_model(name: str) -> None:
+    """Weights are as many as published, apart from the biases that torch's exporter adds to convolutions."""
+    net = zoo.build(name)
+    published, biases = PARAMETERS[name]
+    channels = sum(node.output.shape[1] for node in net.nodes if node.type == "Conv")
+    assert net.parameters() - channels + biases == published
+
+
 ENDS = {
     "darts_imagenet_normal_cell": (2, 1),
+    "transformer_base": (2, 1),
     "random_width": (2, 1),
     "matmul": (32, 1),
     "fft": (32, 32),

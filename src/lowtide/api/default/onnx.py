@@ -14,6 +14,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,13 +38,11 @@ RUNS = 60
 """Runs of each model, in turn; fewer, if they take longer than the seconds for them."""
 SECONDS, SETTLED_SECONDS = 1.5, 4.0
 """For all models that are compared at once; for the one that is chosen and today's."""
-MANY_WEIGHTS = 2**22
-"""Bytes of an optimised file from which its weights may be mapped."""
 LEAST_GAIN = 0.01
-"""Part of a model's memory that a plan has to save to be worth a file more, or a changed graph: of the latter, as
-predicted."""
+"""Part of a model's memory that a plan has to save, as predicted, to be measured, and as measured to be chosen: it is
+worth a file more, or a changed graph."""
 WAYS = (None, Weights(mapped=True), Weights(mapped=True, prepacked=False))
-"""Where the weights of an optimised file may be: in it, or where they are many mapped, with and without copies."""
+"""Where the weights of an optimised file may be: in it or mapped, with and without copies."""
 _ATTEMPTS, _LESS = 3, 0.7
 """Plans with tiles that are measured for one bound on time, and the most that the next may take of what one may."""
 _TILES = 1.6
@@ -214,14 +213,23 @@ class Trial:
     def measured(
         self, plan: Plan, weights: Weights | None = None, *, ways: int = len(WAYS), seconds: float = SECONDS
     ) -> list[_Candidate]:
-        """A plan compared with today: with its weights as said, and in so many ways in all."""
+        """A plan compared with today: with its weights as said, and in so many ways in all, of which those are measured
+        that are predicted to need less than all before them."""
         from lowtide.run.timing import Setup, run_fresh
 
         request, folder = self.request, self.folder
-        few = self.optimized.path.stat().st_size < MANY_WEIGHTS
-        tried = list(dict.fromkeys([weights, *(() if few else WAYS)]))[:ways]
-        plans = [msgspec.structs.replace(plan, weights=way) for way in tried]
-        today, planned = Setup(Path(request.path), folder / "today.npz"), [self._written(one) for one in plans]
+        plans: list[Plan] = []
+        planned: list[Setup] = []
+        least: float = inf
+        for way in list(dict.fromkeys([weights, *WAYS]))[:ways]:
+            one = msgspec.structs.replace(plan, weights=way)
+            setup = self._written(one)
+            takes = predicted_process(setup.model, one.runtime_arena_bytes or 0, way, 0).total_bytes
+            if takes < (1 - LEAST_GAIN) * least:
+                plans.append(one)
+                planned.append(setup)
+                least = takes
+        today = Setup(Path(request.path), folder / "today.npz")
         before, *after = run_fresh(
             [today, *planned],
             folder / "feeds.npz",
@@ -233,7 +241,7 @@ class Trial:
             tell=self.tell,
         )
         share = rounding(t.dtype for t in plan.tensors)
-        values = _first_bytes(folder / "feeds.npz") + _first_bytes(today.outputs)
+        inputs = _first_bytes(folder / "feeds.npz")
         return [
             _Candidate(
                 one,
@@ -241,7 +249,7 @@ class Trial:
                 ran,
                 _compared(today.outputs, setup.outputs, share),
                 request.slower,
-                predicted_process(setup.model, one.runtime_arena_bytes or 0, one.weights, values),
+                predicted_process(setup.model, one.runtime_arena_bytes or 0, one.weights, inputs),
             )
             for one, setup, ran in zip(plans, planned, after, strict=True)
         ]

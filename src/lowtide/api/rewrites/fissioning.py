@@ -22,6 +22,7 @@ from lowtide.errors import InputError
 from lowtide.fission_plan import PlanFamily, PlanMerge, StepFission
 from lowtide.graph import Graph, Kind
 from lowtide.optimize.recompute.method import Microbatch
+from lowtide.optimize.step_search import StepProblem, StepSearch
 from lowtide.search.driver import Move
 from lowtide.stop import Limits, Progress, noting
 
@@ -73,7 +74,7 @@ def step_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tu
         moves = [TileStep(step, job.allow) for step in steps]
         opening = steps[-1].unchanged()
         fits = goal.budget is not None and opening.keys["required_bytes"] <= goal.budget
-        if isinstance(job.repeats, Microbatch) and not fits:  # a published method's plan is what it makes
+        if job.repeats is not None and not fits:  # a published method's plan is what it makes
             plans = [plan for plan in (move.propose(opening, limits) for move in moves) if plan is not None]
             return min(plans, key=objective_of(job).key, default=opening), []
     opening.keys["allow"] = list(job.allow)
@@ -148,7 +149,7 @@ def _check(job: Job, goal: OneArena, problem: Problem) -> None:
         )
     if isinstance(job.repeats, Microbatch) and "swap" in job.allow:
         raise InputError(f"--method {job.repeats.name} moves nothing; leave swap out of --allow, or the method")
-    if job.repeats is not None and not isinstance(job.repeats, Microbatch):
+    if job.repeats is not None and not isinstance(job.repeats, Microbatch | StepSearch):
         raise InputError(f"--method {job.repeats.name} runs ops again and cuts none; use --allow recompute with it")
 
 
@@ -208,11 +209,11 @@ class _Step:
         budget = None if self.goal.budget is None else self.goal.budget - self.goal.reserve
         begun: Sequence[Found] = ()
         whole = self._whole()
-        if not isinstance(self.job.repeats, Microbatch):
+        if self.job.repeats is None:
             with self.limits.interrupt:
                 begun = reached(self.plans, whole, replace(self.costs, max_overhead=self._most_added()))
         enough = budget is not None and any(whole.seconds(s) <= whole.seconds(whole.begin) for _, s in begun)
-        choices = [whole] if enough else self.choices(whole)
+        choices = [whole] if enough or isinstance(self.job.repeats, StepSearch) else self.choices(whole)
         best: Placed | None = None
         with self.limits.interrupt:
             found = begun if enough else self._ranked(choices, budget, begun)
@@ -360,9 +361,11 @@ class _Step:
 
         if isinstance(self.job.repeats, Microbatch):
             return self._micro(choices, room)
-        share = _SEARCHED if room is None else _SOUGHT
+        share = _SEARCHED if room is None or self.job.repeats is not None else _SOUGHT
         until = min(self.limits.seconds * share, self.limits.seconds - self.placing_seconds)
         limits = replace(self.limits, seconds=until)
+        if isinstance(self.job.repeats, StepSearch):
+            return list(self.job.repeats.search_step(self._step_problem(room), limits))
         if room is None:
             best = least_peak(choices, self._most_seconds(), limits, begun)
         else:
@@ -370,13 +373,18 @@ class _Step:
         found = [*([] if best is None else best.ranked), *begun]
         return list({(id(choice), spent.order): (choice, spent) for choice, spent in found}.values())
 
+    def _step_problem(self, room: int | None) -> StepProblem:
+        graph, target, order = self.problem.graph, self.problem.target, self.once.order
+        most = None if room is not None else self._most_seconds()
+        return StepProblem(graph, target, order, self.families, self.bandwidth, room, most)
+
     def _again(self, choice: Parted, spent: Spent, room: int, seconds: float) -> Spent | None:
         """The same parts within so much room, from the sequence that there is; None if there is nothing."""
         from lowtide.optimize.recompute.least_bytes import Spent
         from lowtide.optimize.recompute.sequence import search
 
         shared = self.limits
-        if isinstance(self.job.repeats, Microbatch) or shared.interrupt.seen or room <= max(choice.rest, choice.base):
+        if self.job.repeats is not None or shared.interrupt.seen or room <= max(choice.rest, choice.base):
             return None
         limits = Limits(seconds, seed=shared.seed, interrupt=shared.interrupt, tally=shared.tally)
         result = search(choice.sequence, spent.order, room - choice.base, limits)
@@ -403,7 +411,7 @@ class _Step:
         return sorted(fitting, key=lambda o: o[0].seconds(o[1])) or lowest[:1]
 
     def _answer(self, best: Placed) -> Answer:
-        micro = isinstance(self.job.repeats, Microbatch)
+        method = None if self.job.repeats is None else self.job.repeats.name
         overhead = best.seconds / self.uncut_seconds - 1 if self.uncut_seconds else 0.0
         fission = StepFission(
             parts=list(best.parts),
@@ -415,7 +423,7 @@ class _Step:
             overhead=overhead,
             floor_bytes=floor_bytes(self.user.memory),
             max_overhead=self.max_overhead,
-            method="microbatch" if micro else "joint",
+            method=method or "joint",
             merged=self.merged,
             **self.bound,
         )
@@ -438,7 +446,7 @@ class _Step:
             keys=keys,
             own_order_peak_bytes=self.user.own_order_peak_bytes,
             schedule_seconds=self.limits.seconds - self.limits.left_seconds,
-            method="microbatch" if micro else answer.method,
+            method=method or answer.method,
         )
 
 

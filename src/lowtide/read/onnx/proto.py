@@ -42,6 +42,14 @@ def bodies(node: Any) -> Iterator[Any]:
         yield from attribute.graphs
 
 
+def all_graphs(graph: Any) -> Iterator[Any]:
+    """A GraphProto, then the bodies of its nodes and theirs."""
+    yield graph
+    for node in graph.node:
+        for body in bodies(node):
+            yield from all_graphs(body)
+
+
 def names_read(node: Any) -> list[str]:
     """Names that a NodeProto reads, those that its bodies read or return among them."""
     names = list(node.input)

@@ -95,7 +95,7 @@ class ScheduleSuite(TableSuite[Cell]):
             part = PARTS[name]
             of_part = {case.name: case for case in part.cases}
             cases = tuple(of_part.get(n) or case_of(n) or Case(n, target=self.target) for n in names) or part.cases
-            chosen[name] = replace(part, cases=tuple(c for c in cases if not c.in_file or c.name in files))
+            chosen[name] = replace(part, cases=cases)
         return chosen
 
     def _cells(self, chosen: dict[str, Part], limits: partial[Limits], watch: Watch) -> Iterator[Cell]:

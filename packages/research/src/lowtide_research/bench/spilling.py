@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import ClassVar, TypeAlias
 
 from lowtide.sizes import parse_size
@@ -14,7 +13,7 @@ from lowtide.stop import Limits
 from lowtide.target import resolve
 from lowtide_research.bench import spill_tables
 from lowtide_research.bench.off_chip import OffChip, study
-from lowtide_research.bench.options import flag, listed, memory_limit, random_seed, time_limit
+from lowtide_research.bench.options import listed, memory_limit, random_seed, time_limit
 from lowtide_research.bench.spill_cells import (
     BUDGETS,
     ENDLESS,
@@ -32,7 +31,6 @@ from lowtide_research.bench.spill_cells import (
 from lowtide_research.bench.suite import Results, TableSuite, Watch, best_bounds, check_names
 from lowtide_research.bench.tables import Page, limits_text
 from lowtide_research.spill.cosma.sizes import ProgramSize, program_sizes
-from lowtide_research.zoo.published.cases import FILE
 
 PARTS = ("networks", "wide", "sizes", "off-chip")
 
@@ -52,17 +50,13 @@ class SpillSuite(TableSuite[Row]):
         "the published figures; sizes of the integer programs; SERENITY's off-chip study."
     )
     examples: ClassVar[tuple[str, ...]] = (
-        "--graphs graphs --time 60 -o results",
+        "--time 60 -o results",
         "--networks NASNet-A,DARTS --schemes 'belady own,spill'",
         "--part wide,off-chip -o results --label more",
     )
 
-    # Labels (``"NASNet-A"``) or names; all if empty. Those in files are left out without `graphs`.
+    # Labels (``"NASNet-A"``) or names; all if empty.
     networks: Sequence[str] = listed("COSMA's, by name (default: all)")
-    # Directory with the graph files of the ten human-designed networks.
-    graphs: str | Path | None = field(
-        default=None, metadata=flag("graph files of the ten human-designed networks", "DIR")
-    )
     # Keys of `SCHEMES`; all if empty.
     schemes: Sequence[str] = listed("such as 'belady own', cosma, spill (default: all)")
     # Of `SETTINGS`; both if empty.
@@ -84,18 +78,15 @@ class SpillSuite(TableSuite[Row]):
 
     def _networks(self) -> Sequence[Network]:
         every = (*HUMAN, *NAS)
-        by_name = {key: n for n in every for key in (n.label, n.name, n.name.removeprefix(FILE))}
+        by_name = {key: n for n in every for key in (n.label, n.name)}
         labels = [n.label for n in every]
         check_names("network", (name for name in self.networks if name not in by_name), labels)
-        if self.networks:
-            return [by_name[name] for name in self.networks]
-        return [n for n in every if self.graphs is not None or not n.name.startswith(FILE)]
+        return [by_name[name] for name in self.networks] if self.networks else every
 
     def _parts(self) -> Sequence[str]:
         return PARTS if "all" in self.parts else self.parts or PARTS[:1]
 
     def _rows(self, networks: Sequence[Network], limits: partial[Limits], watch: Watch) -> Iterator[Row]:
-        directory = None if self.graphs is None else Path(self.graphs)
         parts = self._parts()
         asked = self.schemes or list(SCHEMES)
         settings: list[Setting] = [s for s in SETTINGS if s in self.settings or not self.settings]
@@ -104,12 +95,12 @@ class SpillSuite(TableSuite[Row]):
             ("wide", WIDE, [s for s in asked if s in WIDE_SCHEMES]),
         ):
             for network in of_part if part in parts else ():
-                graph = network.graph(directory)
+                graph = network.graph()
                 for setting in settings if part == "networks" else SETTINGS[:1]:
                     subject = Subject.of(part, network, setting, graph, limits)
                     yield from subject.cells(BUDGETS, schemes, limits, watch)
         for network in networks if "sizes" in parts else ():
-            yield from program_sizes(spill_problem(network.graph(directory), resolve("strict"), ENDLESS), network.label)
+            yield from program_sizes(spill_problem(network.graph(), resolve("strict"), ENDLESS), network.label)
         if "off-chip" in parts:
             yield from study(limits)
 

@@ -18,12 +18,15 @@ from lowtide.schedule.foreign import Foreign
 from lowtide_research.zoo import (
     amoebanet,
     amoebanet_d,
+    attention,
+    convnets,
     darts,
     darts_mobile,
     hrnet,
     magis,
     mcunet,
     nasnet,
+    nasnet_mobile,
     pnasnet,
     randwire,
     randwire_cifar,
@@ -34,6 +37,7 @@ from lowtide_research.zoo import (
     transformer,
     unet,
     vae,
+    video,
     vovnet,
 )
 from lowtide_research.zoo.builder import Net
@@ -47,6 +51,7 @@ __all__ = ["Net", "Network", "build", "names", "network", "printed_figures"]
 
 _FAMILIES = (
     nasnet,
+    nasnet_mobile,
     amoebanet,
     amoebanet_d,
     darts,
@@ -60,7 +65,10 @@ _FAMILIES = (
     unet,
     vae,
     vovnet,
+    convnets,
+    video,
     transformer,
+    attention,
     segformer,
     training,
     magis,

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Net", "Signal", "Value"]
 
 OPSET = 17
+OPSET_OF = {"Gelu": 20}  # ops that a later opset brought
 IR_VERSION = 8
 MAX_ONNX_BYTES = 2**31 - 2**24
 """A protobuf message ends at 2 GiB; 16 MiB are left for everything but the weights."""
@@ -141,10 +142,10 @@ class Net:
         """Vector of float32 constants, perhaps empty; equal vectors are one initializer."""
         return self._constant("floats_" + "_".join(f"{v:.9g}" for v in values), values, "float32")
 
-    def _constant(self, name: str, values: tuple[float, ...], dtype: str) -> Value:
-        signature = (dtype, *values)
+    def _constant(self, name: str, values: tuple[float, ...], dtype: str, rank: int = 1) -> Value:
+        signature = (dtype, *values) if rank else (dtype, "scalar", *values)
         if signature not in self._known:
-            value = self._value(name, (len(values),), dtype, UNIT)
+            value = self._value(name, (len(values),) * rank, dtype, UNIT)
             self.weights.append(Weight(value, values=values, trained=False))
             self._known[signature] = value
         return self._known[signature]
@@ -171,19 +172,36 @@ class Net:
     def _conv(
         self, x: Value, filters: int, kernel: int | Ints, stride: int, bias: bool, groups: int, dilation: int = 1
     ) -> Value:
-        kernel = (kernel, kernel) if isinstance(kernel, int) else kernel
-        shape = (x.shape[0], filters, *(-(-d // stride) for d in x.shape[2:]))
+        kernel = (kernel,) * (len(x.shape) - 2) if isinstance(kernel, int) else kernel
+        pads = tuple(k // 2 * dilation for k in kernel)
+        strides = (stride,) * len(kernel)
+        return self.convolve(x, filters, kernel, strides, pads, bias=bias, groups=groups, dilation=dilation)
+
+    def convolve(
+        self,
+        x: Value,
+        filters: int,
+        kernel: Ints,
+        stride: Ints,
+        pads: Ints,
+        *,
+        bias: bool = True,
+        groups: int = 1,
+        dilation: int = 1,
+    ) -> Value:
+        """Convolve over any number of axes; `kernel`, `stride` and `pads` (before and after) have a number for each."""
+        lengths = zip(x.shape[2:], kernel, stride, pads, strict=True)
+        shape = (x.shape[0], filters, *((d + 2 * p - dilation * (k - 1) - 1) // s + 1 for d, k, s, p in lengths))
         channels = x.shape[1] // groups
-        taps = math.prod(mean_taps(d, k, stride, dilation) for d, k in zip(x.shape[2:], kernel, strict=True))
-        centred = (1, 2, 3) if groups == 1 else ()
+        taps = math.prod(mean_taps(d, k, s, dilation) for d, k, s in zip(x.shape[2:], kernel, stride, strict=True))
+        centred = tuple(range(1, len(kernel) + 2)) if groups == 1 else ()
         reach = x.signal.variance if centred else x.signal.square
         deviation = (channels * taps * max(reach, TINY)) ** -0.5
         inputs = [x, self.weight("weight", (filters, channels, *kernel), deviation, centred=centred)]
         if bias:
             inputs.append(self.weight("bias", (filters,), 0.05))
-        attributes: dict[str, Any] = {"dilations": (dilation, dilation)} if dilation > 1 else {}
-        pads = tuple(k // 2 * dilation for k in kernel)
-        attributes |= {"strides": (stride, stride), "pads": pads + pads, "group": groups}
+        attributes: dict[str, Any] = {"dilations": (dilation,) * len(kernel)} if dilation > 1 else {}
+        attributes |= {"strides": stride, "pads": pads + pads, "group": groups}
         return self.op("Conv", inputs, shape, kernel_shape=kernel, **attributes)
 
     def conv_transpose(self, x: Value, filters: int, times: int = 2) -> Value:
@@ -308,6 +326,25 @@ class Net:
         signal = x.signal.rectified()
         return self.op("Mul", [self.op("Mul", [x, gate], x.shape), self.scalar(0.5)], x.shape, signal)
 
+    def mean(self, x: Value, *, keep: bool = True) -> Value:
+        """Mean over all axes but the first two, which stay as ones if `keep`."""
+        signal = Signal(x.signal.mean, GLOBAL_POOL_GAIN * x.signal.variance)
+        axes = tuple(range(2, len(x.shape)))
+        shape = (*x.shape[:2], *((1,) * len(axes) if keep else ()))
+        return self.op("ReduceMean", [x], shape, signal, axes=axes, keepdims=int(keep))
+
+    def resize(self, x: Value, side: Ints) -> Value:
+        """Interpolate linearly to another height and width."""
+        shape = (*x.shape[:2], *side)
+        inputs = [x, self.floats(), self.floats(), self.integers(*shape)]
+        return self.op("Resize", inputs, shape, x.signal, mode="linear", coordinate_transformation_mode="half_pixel")
+
+    def select(self, x: Value, index: int, axis: int = 0) -> Value:
+        """Take one position of an axis, which goes."""
+        shape = (*x.shape[:axis], *x.shape[axis + 1 :])
+        position = self._constant(f"index_{index}", (index,), "int64", rank=0)
+        return self.op("Gather", [x, position], shape, x.signal, axis=axis)
+
     def reshape(self, x: Value, shape: Ints) -> Value:
         """Give the same elements another shape."""
         assert math.prod(shape) == math.prod(x.shape), f"{x.shape} is not {shape}"
@@ -406,7 +443,8 @@ class Net:
             initializers,
             value_info=info([n.output for n in self.nodes if n.output.key not in outputs]),
         )
-        opsets = [helper.make_opsetid("", OPSET), *([helper.make_opsetid(DOMAIN, VERSION)] if mixes else [])]
+        opset = max(OPSET_OF.get(n.type, OPSET) for n in self.nodes)
+        opsets = [helper.make_opsetid("", opset), *([helper.make_opsetid(DOMAIN, VERSION)] if mixes else [])]
         functions = [mix_function(reads, OPSET) for reads in mixes]
         return helper.make_model(
             graph, functions=functions, opset_imports=opsets, producer_name="lowtide", ir_version=IR_VERSION
@@ -425,4 +463,6 @@ class Net:
 
 
 def _wider(a: Value, b: Value) -> Ints:
-    return a.shape if len(a.shape) >= len(b.shape) else b.shape
+    """Shape of what is broadcast."""
+    rank = max(len(a.shape), len(b.shape))
+    return tuple(max(d, e) for d, e in zip(*((1,) * (rank - len(v.shape)) + v.shape for v in (a, b)), strict=True))

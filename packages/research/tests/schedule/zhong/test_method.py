@@ -28,7 +28,7 @@ from lowtide_research.bench.parts import settings_4
 from lowtide_research.schedule.zhong.cut import cut_bound
 from lowtide_research.schedule.zhong.fusion import Fusion, fuse
 from lowtide_research.schedule.zhong.ilp import Solver
-from lowtide_research.schedule.zhong.method import Zhong
+from lowtide_research.schedule.zhong.method import Zhong, printed
 from lowtide_research.schedule.zhong.partition import partition
 from lowtide_research.schedule.zhong.problem import ReducedProblem, problem_of
 from lowtide_research.schedule.zhong.program import count_variables
@@ -88,14 +88,14 @@ def test_unpartitioned_it_finds_the_optimum() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("parts", [2, 3, 5])
-@pytest.mark.parametrize("by_bytes", [True, False])
-def test_partition_is_acyclic_and_balanced(parts: int, by_bytes: bool) -> None:
+@pytest.mark.parametrize(("by_bytes", "multilevel"), [(True, False), (False, False), (True, True)])
+def test_partition_is_acyclic_and_balanced(parts: int, by_bytes: bool, multilevel: bool) -> None:
     """No edge leads back; every node is in one part; parts have about the same size; the order is topological."""
     for seed in range(60):
         rng = Random(seed)
         model = model_of(random_graph(rng, rng.randint(8, 30), width=rng.choice((2, 8))), "generic")
         whole = problem_of(model)
-        nodes = partition(whole, parts, [range(whole.n)], by_bytes=by_bytes)
+        nodes = partition(whole, parts, [range(whole.n)], by_bytes=by_bytes, multilevel=multilevel)
         part_of = {v: p for p, inside in enumerate(nodes) for v in inside}
         assert sorted(part_of) == list(range(whole.n))
         assert all(part_of[u] <= part_of[v] for v in part_of for u in whole.preds[v])
@@ -123,6 +123,7 @@ def test_parts_cost_optimality_and_nothing_else() -> None:
             Zhong(fusion="none", pruning=False, partition="none", formulation="paper"),
             Zhong(printed_outputs=True),
             Zhong(every_order=False, bound=6),
+            printed(parts=3, partition="multilevel"),
         ):
             found = method.schedule(model, Limits(20))
             assert is_topological(model, found.order)

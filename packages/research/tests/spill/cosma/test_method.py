@@ -9,12 +9,15 @@ import pytest
 
 pytest.importorskip("ortools", reason="the integer programs need the extra solvers")
 
+from lowtide.analyse.liveness import profile
+from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.spill.problem import Memory, Semantics, SpillProblem, spill_problem, timeline
+from lowtide.spill.search import Spill
 from lowtide.stop import Limits, Progress
 from lowtide.target import BUILT_IN
 from lowtide_research import zoo
-from lowtide_research.spill.cosma.divide import crossings, divide, order_parts, variables_of
+from lowtide_research.spill.cosma.divide import break_nodes, crossings, divide, divide_at, order_parts, variables_of
 from lowtide_research.spill.cosma.method import Cosma, CosmaDnc, CosmaFs, best_start, start_for
 from lowtide_research.spill.cosma.solve import ProgramSettings, estimate, least_peak, model_encoding
 from lowtide_research.spill.cosma.tensors import space_of, why_not
@@ -217,6 +220,75 @@ def test_parts_put_together_are_an_order() -> None:
                 least = least_traffic(problem, addresses=False)
                 assert least_traffic(problem, ordered.order, addresses=False) == least
         assert start_for(problem, own).order == own
+
+
+@pytest.mark.parametrize("seed", [13, 20, 23])
+def test_a_warm_start_is_never_left_for_worse(seed: int) -> None:
+    """40 ops at seven tenths of the own order's peak, where the replacement policies spill: as little traffic as
+    lowtide's own search finds, and with COSMA's own programs alone no more than the policies'."""
+    graph = random_graph(Random(seed), 40, width=8, plain=True, aliases=0)
+    problem = spill_problem(graph, STRICT, (Memory("fast", 0),))
+    peak = profile(problem.model, range(problem.steps)).peak
+    problem = replace(problem, memories=(Memory("fast", max(problem.largest_op[0], 7 * peak // 10)),))
+    assert Cosma().supports(problem) is None
+    known = Spill().spill(problem, Limits(4)).traffic_bytes
+    found = Cosma().spill(problem, Limits(4))
+    assert simulate(problem, found) == found.traffic_bytes <= known
+    assert found.optimal or found.traffic_bytes > 0
+    replaced = best_start(problem, Limits(4)).traffic_bytes
+    fixed = Cosma(start="fixed").spill(problem, Limits(4))
+    assert simulate(problem, fixed) == fixed.traffic_bytes <= replaced
+    assert found.traffic_bytes < replaced
+
+
+def test_break_nodes_end_parts() -> None:
+    """Each part is a break node and what it needs that no part before has, by plain search backwards; the last part is
+    the rest."""
+    for seed in range(20):
+        rng = Random(seed)
+        graph = random_graph(rng, 12, aliases=0)
+        problem = spill_problem(graph, STRICT, (Memory("fast", 10**6),))
+        own = tuple(range(problem.steps))
+        if problem.steps < 5:
+            continue
+        given = rng.sample(own, 3)
+        order, parts = divide_at(space_of(problem), own, given)
+        done: set[int] = set()
+        expected = []
+        for op in sorted(given):
+            waiting, needed = [op], {op}
+            while waiting:
+                for u in graph.predecessors[waiting.pop()]:
+                    if u not in needed:
+                        needed.add(u)
+                        waiting.append(u)
+            if needed - done:
+                expected.append(sorted(needed - done))
+            done |= needed
+        expected += [rest] if (rest := sorted(set(own) - done)) else []
+        assert [list(order[a:b]) for a, b in parts.stretches] == expected
+        assert list(parts.crossing) == [crossings(space_of(problem), order)[b] for _, b in parts.stretches[:-1]]
+
+
+def test_break_nodes_are_named_or_numbered() -> None:
+    """By name or id; a wrong one is one line with what is near; the parts of a run are the given ones."""
+    graph = zoo.build("swiftnet_cell_a").graph()
+    name = graph.ops[7].name
+    assert break_nodes(graph, f" {name}, {graph.ops[12].id}") == [7, 12]
+    assert break_nodes(graph, "") == []
+    for wrong, words in ((name + "x", f"did you mean {name}"), ("99999", "no op is called '99999'")):
+        with pytest.raises(InputError) as caught:
+            CosmaDnc(breaks=wrong).spill(spill_problem(graph, STRICT, (Memory("fast", 10**9),)), Limits(1))
+        assert words in str(caught.value)
+        assert "\n" not in str(caught.value)
+    twins = Graph("twins", graph.tensors, tuple(replace(op, name="twin") for op in graph.ops))
+    with pytest.raises(InputError, match="ops are called 'twin'"):
+        break_nodes(twins, "twin")
+    problem = spill_problem(graph, STRICT, (Memory("fast", 0),))
+    problem = replace(problem, memories=(Memory("fast", problem.largest_op[0]),))
+    found = CosmaDnc(breaks=f"{name},12").spill(problem, Limits(8))
+    assert simulate(problem, found) == found.traffic_bytes
+    assert found.counters["parts"] == 3
 
 
 def test_it_says_what_it_has_no_equation_for() -> None:

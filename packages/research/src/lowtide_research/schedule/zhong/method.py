@@ -94,7 +94,8 @@ class Zhong:
     # loses the optimum on some graphs.
     every_order: bool = True
     pruning: bool = True  # whether to leave out variables by (7) to (10)
-    partition: Partition = "heuristic"  # how to divide: not at all, by the number of tensors cut, or by their bytes
+    # How to divide: not at all; by the number of tensors cut; by their bytes; by those on a coarsened graph (as dagP).
+    partition: Partition = "heuristic"
     cuts: bool = True  # whether bounds by minimum cuts (`cut`, not the paper's) say what need not be asked of a solver
     # Number of parts. 0 begins with as many as keep the mean at `part_nodes` or below, and halves their number while
     # the peak is above the bound by cuts and the part that has it is a program of `part_variables` or fewer.
@@ -198,8 +199,14 @@ class Zhong:
         if self.partition == "none" or number <= 1:
             parts = [list(range(fused.n))]
         else:
-            by_bytes = self.partition == "heuristic"
-            parts = partition(fused, number, orders, by_bytes=by_bytes, imbalance=self.imbalance)
+            parts = partition(
+                fused,
+                number,
+                orders,
+                by_bytes=self.partition != "naive",
+                multilevel=self.partition == "multilevel",
+                imbalance=self.imbalance,
+            )
         part_of = [0] * fused.n
         for p, nodes in enumerate(parts):
             for v in nodes:
@@ -263,3 +270,10 @@ class Zhong:
         spent = part.solved.seconds if part.solved is not None else 0.0
         part.order, part.solved = result.order, replace(result, seconds=spent + result.seconds)
         return result.status
+
+
+def printed(**options: Any) -> Zhong:
+    """Algorithm 2 as the paper prints it: its variables, Theorem IV.2 for the best order only, one partition, and no
+    bound by minimum cuts. The number of parts, which the paper does not state, keeps the mean at `part_nodes`."""
+    settings: dict[str, Any] = {"formulation": "paper", "every_order": False, "cuts": False, "part_variables": 0}
+    return Zhong(**settings | options)

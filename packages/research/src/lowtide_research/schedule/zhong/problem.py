@@ -7,7 +7,7 @@ more; `extra` is the paper's e_i (Table I), and is negative where a fused node n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import heapify, heappop, heappush
@@ -132,8 +132,15 @@ class ReducedProblem:
 
     def lift(self, order: Sequence[int]) -> list[int]:
         """Order of nodes that follows an order of ops: of the ready nodes, the one whose last op comes first."""
-        at = {i: step for step, i in enumerate(order)}
-        key = [max(at[i] for i in ops) for ops in self.members]
+        node_of = {i: v for v, ops in enumerate(self.members) for i in ops}
+        return self.order_by(node_of, order)
+
+    def order_by(self, node_of: Mapping[int, int] | Sequence[int], order: Sequence[int]) -> list[int]:
+        """Order of nodes that follows an order of what they are made of: of the ready nodes, the one whose last piece
+        comes first. `node_of`: the node of each piece."""
+        key = [0] * self.n
+        for step, i in enumerate(order):
+            key[node_of[i]] = step
         waits = [len(before) for before in self.preds]
         ready = [(key[v], v) for v in range(self.n) if not waits[v]]
         heapify(ready)

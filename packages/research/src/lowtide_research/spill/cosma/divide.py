@@ -1,6 +1,7 @@
-"""Divide and conquer (COSMA, section IV), with break points of its own choice.
+"""Divide and conquer (COSMA, section IV), at break nodes that are given or at break points of its own choice.
 
-The paper cuts at break nodes that a person picks, and leaves picking them to future work. Here an order is cut: every
+The paper cuts at break nodes that a person picks, and leaves picking them to future work. Each ends a part: itself and
+what it needs that no part before has. Where none are given an order is cut: every
 prefix of a topological order has run when the rest has not, and what crosses is what the prefix made or loaded and the
 rest reads. The best cut points are crossed by one tensor (a break node), and NAS cells have two (a cell reads the two
 cells before it)::
@@ -21,6 +22,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import gcd
 
+from lowtide.errors import InputError
+from lowtide.graph import Graph
+from lowtide.names import did_you_mean
 from lowtide.spill.problem import SpillProblem
 from lowtide.stop import Limits
 from lowtide_research.solvers import linear as solvers
@@ -100,6 +104,38 @@ def divide(space: Space, order: Sequence[int], most_variables: int) -> Parts:
     chosen.reverse()
     stretches = tuple(pairwise(chosen))
     return Parts(stretches, tuple(across[k] for k in chosen[1:-1]))
+
+
+def break_nodes(graph: Graph, text: str) -> list[int]:
+    """Positions of the ops whose names or numbers `text` lists, separated by commas. Raises `InputError`: there is no
+    such op, or several of one name."""
+    found: list[int] = []
+    named: dict[str, list[int]] = {}
+    for i, op in enumerate(graph.ops):
+        named.setdefault(op.name, []).append(i)
+    for word in filter(None, (word.strip() for word in text.split(","))):
+        at = named.get(word, [])
+        if not at and word.isascii() and word.isdigit():
+            at = [graph.index_of[int(word)]] if int(word) in graph.index_of else []
+        if len(at) != 1:
+            what = f"{len(at)} ops are" if at else "no op is"
+            raise InputError(
+                f"{what} called {word[:80]!r}; give a break node's name or number{did_you_mean(word, named)}"
+            )
+        found += at
+    return found
+
+
+def divide_at(space: Space, order: Sequence[int], breaks: Sequence[int]) -> tuple[tuple[int, ...], Parts]:
+    """An order in parts that end in the given ops, in the sequence of `order` within each, and the parts."""
+    step_of = {i: t for t, i in enumerate(order)}
+    whose = dict.fromkeys(order, len(breaks))
+    for k, op in reversed([*enumerate(sorted(breaks, key=step_of.__getitem__))]):
+        whose |= {i: k for i in order if i == op or space.ancestors[op] >> i & 1}
+    divided = tuple(sorted(order, key=lambda i: (whose[i], step_of[i])))
+    ends = [t + 1 for t in range(len(divided)) if t + 1 == len(divided) or whose[divided[t]] != whose[divided[t + 1]]]
+    across = crossings(space, divided)
+    return divided, Parts(tuple(pairwise([0, *ends])), tuple(across[k] for k in ends[:-1]))
 
 
 def variables_of(space: Space, ops: Sequence[int]) -> int:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, ClassVar, Literal
 
 from lowtide.errors import MissingExtraError
 from lowtide.plan import Stopped
-from lowtide.spill.answer import SpillAnswer
+from lowtide.spill.answer import NoRoomError, SpillAnswer
 from lowtide.spill.online import cheapest, furthest, simulate_arena
 from lowtide.spill.problem import SpillProblem, order_by, timeline
+from lowtide.spill.search import Spill
 from lowtide.spill.traffic import intervals_of
 from lowtide.spill_plan import TrafficProof
 from lowtide.stop import Limits
 from lowtide_research.solvers.linear import Solver
 from lowtide_research.spill.baselines import OrderName
-from lowtide_research.spill.cosma.divide import divide, order_parts
+from lowtide_research.spill.cosma.divide import break_nodes, divide, divide_at, order_parts
 from lowtide_research.spill.cosma.solve import (
     Addresses,
     Ended,
@@ -38,12 +42,15 @@ STOPPED: dict[Ended, Stopped] = {
 }
 
 
+START_SHARE = 0.15  # of the time that is left, for each search for a solution to start from
+
+
 @dataclass(frozen=True)
 class Cosma:
     """COSMA's integer program for order, residency and addresses (equations 1 to 12).
 
-    It starts from the better of Belady's and greedy replacement in the own order and that of least peak, so that it has
-    an answer whenever it is stopped. Its bound is the solver's word, which no certificate holds.
+    It starts from a solution (`start`), handed to the solver as a hint, so that it has one whenever it is stopped. Its
+    bound is the solver's word, which no certificate holds.
     """
 
     name: ClassVar[str] = "cosma"
@@ -57,6 +64,10 @@ class Cosma:
     addresses: Addresses = "late"
     overlap: bool = True  # whether to leave out variables by the overlap analysis (ASAP and ALAP)
     cuts: bool = True  # whether to add rows that whole numbers imply: sums of sizes, precedence over steps
+    # The solution to start from. ``"replacement"``: the better of Belady's and greedy replacement, in the own order and
+    # that of least peak. ``"fixed"``: that, bettered by the program with each of the two orders fixed (16, 17).
+    # ``"spill"``: the best of these and of what lowtide's own search finds.
+    start: Literal["spill", "fixed", "replacement"] = "spill"
 
     @property
     def settings(self) -> ProgramSettings:
@@ -72,9 +83,34 @@ class Cosma:
         start = best_start(problem, limits)
         if self.encoding == "model":
             return self._model(problem, start, limits)
+        start = self._warm_start(problem, start, limits)
+        if start.stopped == "interrupt":
+            return start
         solved = solve(problem, start, limits, self.settings)
         proves = not any(problem.model.overwrites)
         return finish(solved, solved.bound if proves else 0, self.solver)
+
+    def _warm_start(self, problem: SpillProblem, start: SpillAnswer, limits: Limits) -> SpillAnswer:
+        """`start`, or a better solution, as the option of that name says; each search has a share of the time."""
+
+        def fixed(name: OrderName) -> SpillAnswer:
+            order = order_by(name, problem, limits)
+            solved = solve(problem, start_for(problem, order), _share(limits), self.settings, order=order)
+            return replace(solved.answer, stopped=STOPPED[solved.ended])
+
+        tried: list[Callable[[], SpillAnswer]] = []
+        if self.start == "spill":
+            tried.append(lambda: Spill().spill(problem, _share(limits)))
+        if self.start != "replacement":
+            tried += [partial(fixed, "own"), partial(fixed, "exact")]
+        for search in tried:
+            if start.traffic_bytes == 0 or start.stopped == "interrupt":
+                break
+            with suppress(NoRoomError):
+                found = search()
+                best = min(start, found, key=lambda answer: answer.traffic_bytes)
+                start = replace(best, stopped=found.stopped)
+        return start
 
     def _model(self, problem: SpillProblem, start: SpillAnswer, limits: Limits) -> SpillAnswer:
         order, bound, ended, counters = model_encoding(problem, limits, self.settings, start=start.order)
@@ -138,6 +174,9 @@ class CosmaDnc:
     # that of least peak.
     order: Literal["best", "own", "exact", "hmcos"] = "best"
     part_variables: int = 6000  # parts are cut so that their programs have no more variables than this, roughly
+    # Break nodes, as the paper's authors picked them: names or numbers of ops, separated by commas. Each ends a part;
+    # without any, the parts are chosen.
+    breaks: str = ""
     # solver, addresses, cuts: as for `Cosma`.
     solver: Solver = "cp_sat"
     addresses: Addresses = "late"
@@ -148,7 +187,8 @@ class CosmaDnc:
         return supports(problem)
 
     def spill(self, problem: SpillProblem, limits: Limits) -> SpillAnswer:
-        """Cut, order each part, put together."""
+        """Cut, order each part, put together. Raises `InputError`: there is no op of a name among the break nodes."""
+        given = break_nodes(problem.model.graph, self.breaks)
         settings = ProgramSettings(self.solver, True, self.cuts, self.addresses)
         names: tuple[OrderName, ...] = ("own", "exact") if self.order == "best" else (self.order,)
         fixed: list[SpillSolution] = []
@@ -162,10 +202,12 @@ class CosmaDnc:
         if before.answer.traffic_bytes == 0:
             return finish(before, 0, self.solver)
         space = space_of(problem)
-        parts = divide(space, before.answer.order, self.part_variables)
+        order, parts = before.answer.order, divide(space, before.answer.order, self.part_variables)
+        if given:
+            order, parts = divide_at(space, order, given)
         share = Limits(0.6 * limits.left_seconds, seed=limits.seed, report=limits.report)
         try:
-            ordered = order_parts(problem, space, before.answer.order, parts, share, settings)
+            ordered = order_parts(problem, space, order, parts, share, settings)
         except KeyboardInterrupt:
             return finish(replace(before, ended="interrupt"), 0, self.solver)
         solved = solve(problem, start_for(problem, ordered.order), limits, settings, order=ordered.order)
@@ -183,6 +225,10 @@ class CosmaDnc:
         }
         answer = finish(replace(solved, counters=counters), 0, self.solver)
         return replace(answer, stopped="complete" if answer.stopped == "proof" else answer.stopped)
+
+
+def _share(limits: Limits) -> Limits:
+    return Limits(START_SHARE * limits.left_seconds, seed=limits.seed, report=limits.report)
 
 
 def supports(problem: SpillProblem) -> str | None:

@@ -255,6 +255,8 @@ def _without_spilling(
     order = tuple(range(space.n)) if start is None else tuple(start)
     if not space.n:
         return (), 0, "optimal", {}
+    if estimate(space, addresses=what == "arena") > MAX_VARIABLES:
+        return order, 0, "memory", {}
     objective: Objective = "peak"
     program = start_program(space, unit_of(space, problem.model.alignment), objective)
     add_rows(program, cuts=settings.cuts)

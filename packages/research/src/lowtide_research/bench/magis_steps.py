@@ -1,0 +1,117 @@
+"""MAGIS's seven training steps (Chen et al., ASPLOS 2024, table 2): a plan of a kind within a bound, as a cell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import lowtide
+from lowtide.analyse.storage import memory_model
+from lowtide.api.problem import Problem
+from lowtide.api.rewrites.merging import merged_step
+from lowtide.api.rewrites.swapping import numbers
+from lowtide.cost.file import CostFile, read_cost, stand_in
+from lowtide.cost.labelled import estimated, priced
+from lowtide.graph import Graph
+from lowtide.optimize.parted import parted
+from lowtide.optimize.recompute.swaps import Bandwidth
+from lowtide.optimize.step_regions import step_regions
+from lowtide.plan import Plan
+from lowtide.schedule.exact import Exact
+from lowtide.stop import Limits
+from lowtide.target import BUILT_IN
+from lowtide.transform.fission import body_of
+from lowtide_research import zoo
+
+WORKLOADS = ("magis_resnet50", "magis_bert_base", "magis_vit_base", "magis_unet", "magis_unetpp", "magis_gpt_neo",
+             "magis_btlm")  # fmt: skip
+PARTS = {"pofo8": 8, "pofo16": 16, "pofo32": 32}
+"""POFO on a micro-batch (figure 12)."""
+MERGED = ("merged", "mergedmicro", "mergedagain")
+"""The first three where products that read the same are one; within 10 % more time alone."""
+
+
+class Workload:
+    """One workload: its graph, with the times of a cost file, and with sibling products as one."""
+
+    def __init__(self, name: str, cost: str | None, seconds: float) -> None:
+        self.name, self.cost, self.seconds = name, cost, seconds
+        self.file: CostFile = stand_in("rtx3090.json")[0] if cost is None else read_cost(cost)[0]
+        self.graph = zoo.build(name).graph()
+        self.priced: Graph = priced(self.graph, self.file.families)
+        self.merged: Graph = priced(merged_step(self.graph, self.file.families)[0], self.file.families)
+
+    def cell(self, kind: str, bound: str) -> dict[str, Any]:
+        """A plan of a kind within a bound, ``t10`` or ``p40``."""
+        if kind in PARTS:
+            return self.of_parts(PARTS[kind], int(bound[1:]))
+        merge, base = kind in MERGED, kind.removeprefix("merged") or "joint"
+        how: dict[str, Any] = {"max_overhead" if bound[0] == "t" else "budget": f"{bound[1:]}%", "time": self.seconds}
+        if base in ("joint", "moved", "micro", "magis"):
+            moves = base == "moved" or (base == "magis" and self.file.bandwidth is not None)
+            allow = "recompute,fission" + ",swap" * moves + ",merge" * merge
+            how |= {"method": methods[base]} if base in (methods := {"micro": "microbatch", "magis": "magis"}) else {}
+            return figures(lowtide.research.plan(self.graph, allow=allow, cost=self.cost, **how))
+        if merge:
+            return self.merged_again(float(bound[1:]))
+        how |= {} if base == "again" else {"method": base}
+        allow = "recompute,swap" if base == "pofo" else "recompute"
+        return figures(lowtide.research.plan(self.priced, allow=allow, **how))
+
+    def merged_again(self, most: float) -> dict[str, Any]:
+        """Recomputation alone where siblings are one, within a bound relative to the unmodified step."""
+        uncut, wider = (sum(op.cost or 0.0 for op in g.ops) for g in (self.priced, self.merged))
+        room = (1 + most / 100) * uncut / wider - 1
+        found = figures(lowtide.research.plan(self.merged, allow="recompute", time=self.seconds, max_overhead=room))
+        return found | {"overhead": (1 + found["overhead"]) * wider / uncut - 1}
+
+    def of_parts(self, count: int, share: int) -> dict[str, Any]:
+        """POFO on one of so many micro-batches, by the times of that part; ops around the parts are unmodified."""
+        target, region = BUILT_IN["generic"], step_regions(self.priced).regions[0]
+
+        def order(graph: Graph) -> tuple[int, ...]:
+            return Exact().schedule(memory_model(graph, target), Limits(self.seconds / 4)).order
+
+        families, bandwidth = self.file.families, self.file.bandwidth
+        assert bandwidth is not None
+        there = Bandwidth(bandwidth.to_host, bandwidth.from_host)
+        (choice,) = parted(self.priced, target, region, [count], families, order, there)
+        assert choice.fission is not None
+        assert choice.clock is not None
+        part = body_of(self.priced, region, choice.fission.searched, estimated(families)).graph
+        peak = Problem.of(self.priced, target).own_order_peak_bytes
+        room = peak * share // 100
+        if choice.rest > room or choice.base >= room:
+            return {"status": "over_budget", "share": 1.0, "overhead": 0.0, "parts": count}
+        plan = lowtide.research.plan(
+            part, allow="recompute,swap", method="pofo", budget=room - choice.base, time=self.seconds
+        )  # fmt: skip
+        ran = choice.clock.seconds(numbers(choice.sequence, plan.rewrites or (), plan.order))
+        uncut = sum(op.cost or 0.0 for op in self.priced.ops)
+        return {
+            "status": plan.status, "share": (choice.base + plan.required_bytes) / peak, "parts": count,
+            "overhead": (choice.outside_seconds + ran) / uncut - 1,
+        }  # fmt: skip
+
+
+def figures(plan: Plan) -> dict[str, Any]:
+    """What a plan says of itself; `least`: what no plan within its bound needs, or takes, less than."""
+    found = plan.fission or plan.recomputation
+    assert found is not None, plan.graph
+    result: dict[str, Any] = {
+        "own": plan.own_order_peak_bytes, "status": plan.status, "overhead": found.overhead,
+        "share": plan.required_bytes / plan.own_order_peak_bytes, "seconds": plan.seconds.total if plan.seconds else 0,
+    }  # fmt: skip
+    if plan.fission is not None and plan.fission.parts:
+        result["parts"] = len(plan.fission.parts[0].ends)
+    if found.least_peak_bytes:
+        result["least"] = f"{found.least_peak_bytes / plan.own_order_peak_bytes:.3f}"
+    elif plan.fission is not None and plan.fission.least_seconds and plan.fission.uncut_seconds:
+        result["least"] = percent(plan.fission.least_seconds / plan.fission.uncut_seconds - 1)
+    elif plan.recomputation is not None:
+        result["least"] = percent(plan.recomputation.least_overhead)
+    return result
+
+
+def percent(added: float) -> str:
+    """Of added time."""
+    return f"{100 * max(0.0, added):.2f} %"

@@ -1,0 +1,1 @@
+"""MAGIS (Chen et al., ASPLOS 2024) as it is printed, beside lowtide's own search."""

@@ -1,0 +1,1 @@
+"""Planned training steps with labels as PyTorch modules."""
