@@ -172,7 +172,8 @@ def test_a_layout_without_cmsis_nn_is_refused(tmp_path: Path, capsys: pytest.Cap
     """And one that is not known, from Python; no folder is left."""
     model = tmp_path / "net.tflite"
     model.write_bytes(residual().bytes())
-    assert main(["emit", str(model), "-o", str(tmp_path / "code"), "--simd", "dsp", "--as", "espidf"]) == 2
+    words = ["emit", str(model), "-o", str(tmp_path / "code"), "--kernels", "cmsis-nn", "--simd", "dsp"]
+    assert main([*words, "--as", "espidf"]) == 2
     assert "CMSIS-NN is not to be had there" in capsys.readouterr().err
     with pytest.raises(InputError, match="layouts are cmake, arduino, zephyr, espidf"):
         lowtide.emit_c(lowtide.research.plan(model, target="loops"), model, tmp_path / "code", layout="make")
@@ -183,5 +184,6 @@ def test_a_module_of_zephyr_with_cmsis_nn_depends_on_it(tmp_path: Path) -> None:
     """In its Kconfig."""
     model = tmp_path / "net.tflite"
     model.write_bytes(residual().bytes())
-    assert main(["emit", str(model), "-o", str(tmp_path / "code"), "--simd", "dsp", "--as", "zephyr", "-q"]) == 0
+    words = ["emit", str(model), "-o", str(tmp_path / "code"), "--kernels", "cmsis-nn", "--simd", "dsp"]
+    assert main([*words, "--as", "zephyr", "-q"]) == 0
     assert "\tdepends on CMSIS_NN\n" in (tmp_path / "code/Kconfig").read_text()

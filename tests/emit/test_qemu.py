@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 import lowtide
 from lowtide.api import emulating
+from lowtide.api.default.on_boards import code_bytes
 from lowtide.api.emitting import project_of
 from lowtide.api.emulating import emulate
 from lowtide.cli import main
@@ -21,11 +23,16 @@ from lowtide.emit.project import Project
 from lowtide.emit.qemu import vectors as vectors_module
 from lowtide.emit.qemu.boards import BOARDS, Bench
 from lowtide.emit.qemu.library import library_folder, library_sources
-from lowtide.emit.qemu.vectors import Vectors, run_on, tflm_vectors_of
+from lowtide.emit.qemu.vectors import Vectors, project_sources, run_on, tflm_vectors_of
 from lowtide.errors import InputError, VerificationError
+from lowtide.report.on_boards import OWN_C
 from support.emit_nets import compiler, emit_net, layers_net
+from support.emit_sound import lstm_net
 from support.library_nets import SOURCES
 from support.tflite_builder import Net, residual, s
+from support.tflite_nets import pyramid
+
+LIBRARY = ["--kernels", "cmsis-nn", "--simd", "dsp"]
 
 pytest.importorskip("tflite_micro", reason="pip install '.[tflite]'")
 
@@ -229,6 +236,44 @@ def test_functions_of_a_c_library_are_linked(tmp_path: Path, board: str) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("board", on("m4"))
+def test_python_runs_code_on_boards_before_it_is_written(
+    tmp_path: Path, board: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`boards` has a row for each; a result that differs is raised, and nothing is written then."""
+    model, _ = project(tmp_path, residual())
+    plan = lowtide.plan(model, target="loops")
+    (row,) = lowtide.emit_c(plan, model, tmp_path / "code", test=f"qemu:{board}").boards
+    assert (row["board"], row["wrong"]) == (board, 0)
+    assert row["instructions"] > 0
+    assert (tmp_path / "code/model.c").is_file()
+    drawn = tflm_vectors_of(model)
+    assert isinstance(drawn, Vectors)
+    other = replace(drawn, outputs=bytes(255 - byte for byte in drawn.outputs))
+    monkeypatch.setattr(vectors_module, "tflm_vectors_of", lambda _: other)
+    with pytest.raises(VerificationError, match="are not those of TFLM"):
+        lowtide.emit_c(plan, model, tmp_path / "wrong", test=f"qemu:{board}")
+    with pytest.raises(InputError, match="tests are `qemu`"):
+        lowtide.emit_c(plan, model, tmp_path / "wrong", test="host")
+    assert not (tmp_path / "wrong").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("board", on("m4", "m55"))
+@pytest.mark.parametrize("make", [residual, pyramid, lstm_net])
+def test_code_has_at_most_the_bytes_that_boards_count(tmp_path: Path, board: str, make: Callable[[], Net]) -> None:
+    """Whether a model fits a board's flash counts code by its number of ops, and not three times what it has."""
+    _, code = project(tmp_path, make(), allow="loops")
+    bench = Bench(BOARDS[board], tmp_path / board)
+    sources, words = project_sources(code, "model", bench.folder / "emitted")
+    data = Vectors(bytes(1), bytes(1), "none", 1).write(bench.folder)
+    nothing = bench.program("nothing", [bench.folder / "nothing.c", data])
+    flash = bench.flash(bench.program("model", [*sources, data], words)) - bench.flash(nothing)
+    counted = code_bytes(OWN_C, code.sizes.ops)
+    assert counted / 3 <= flash - code.sizes.weight_bytes <= counted
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(not SOURCES, reason="LOWTIDE_CMSIS_NN does not name CMSIS-NN's folder")
 @pytest.mark.parametrize("board", on("m4", "m55"))
 def test_cmsis_nn_is_compiled_from_its_folder(
@@ -237,7 +282,7 @@ def test_cmsis_nn_is_compiled_from_its_folder(
     """Which the environment names; results are TFLM's."""
     monkeypatch.setenv("CMSIS_NN", SOURCES)
     model, _ = project(tmp_path, residual())
-    words = ["emit", str(model), "-o", str(tmp_path / "code"), "--simd", BOARDS[board].simd, "-q"]
+    words = ["emit", str(model), "-o", str(tmp_path / "code"), *LIBRARY[:3], BOARDS[board].simd, "-q"]
     assert main([*words, "--test", f"qemu:{board}", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["boards"]
     assert (row["board"], row["wrong"]) == (board, 0)
@@ -272,8 +317,9 @@ def test_files_of_cmsis_nn_are_those_that_code_calls(tmp_path: Path, monkeypatch
         (["--test", "host"], "tests are `qemu` and `qemu:BOARD,...` with boards m4, m7, m55, rv32"),
         (["--test", "qemu:m3"], "tests are `qemu` and `qemu:BOARD,...`"),
         (["--test", "qemu:"], "tests are `qemu` and `qemu:BOARD,...`"),
-        (["--test", "qemu:m55", "--simd", "dsp"], "--simd dsp is not for m55; it is for m4, m7"),
-        (["--test", "qemu", "--simd", "dsp"], "the environment variable CMSIS_NN names, and it is not set"),
+        ([*LIBRARY, "--test", "qemu:m55"], "--simd dsp is not for m55; it is for m4, m7"),
+        ([*LIBRARY, "--test", "qemu"], "the environment variable CMSIS_NN names, and it is not set"),
+        (["--simd", "dsp"], "leave it out, or add --kernels cmsis-nn"),
     ],
 )
 def test_a_test_that_cannot_be_is_refused(

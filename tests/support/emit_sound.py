@@ -13,8 +13,8 @@ from support.tflite_builder import Net, s
 flexbuffers: Any = pytest.importorskip("flatbuffers.flexbuffers", reason="pip install '.[tflite]'")
 
 
-def lstm_net(seed: int = 0, *, steps: int = 9, inputs: int = 5, units: int = 6) -> Net:
-    """A recurrent layer over one sequence; time first if the seed is odd."""
+def lstm_net(seed: int = 0, *, steps: int = 9, inputs: int = 5, units: int = 6, fine: bool = False) -> Net:
+    """A recurrent layer over one sequence; time first if the seed is odd. `fine`: weights have small scales."""
     net = Net(seed)
     draw = net.rng
     major = bool(seed % 2)
@@ -25,7 +25,7 @@ def lstm_net(seed: int = 0, *, steps: int = 9, inputs: int = 5, units: int = 6) 
 
     def weights(depth: int) -> int:
         values = draw.integers(-127, 128, (units, depth))
-        return net.tensor((units, depth), data=values, scale=float(draw.uniform(0.005, 0.02)))
+        return net.tensor((units, depth), data=values, scale=float(draw.uniform(0.005, 0.02)) / (16 if fine else 1))
 
     given = [x, *(weights(inputs) for _ in range(4)), *(weights(units) for _ in range(4)), -1, -1, -1]
     given += [net.tensor((units,), "int32", draw.integers(-3000, 3000, units), scale=0.0003) for _ in range(4)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,7 @@ def emit_c(
     simd: str = "any",
     budget: Size | None = None,
     layout: str = "cmake",
+    test: str | None = None,
 ) -> CodeSizes:
     """Write C99 that runs a plan of a .tflite file: `model.c` and `.h`, the weights, a host program, CMake.
 
@@ -67,21 +69,26 @@ def emit_c(
     layout
         Which files there are, and where: ``cmake``, ``arduino`` (a library), ``zephyr`` (a module) or ``espidf`` (a
         component).
+    test
+        ``qemu``, or ``qemu:m4,m55`` and so on: before it is written the code is compiled for boards that qemu
+        emulates, and its results there are compared with TFLM's.
 
     Returns
     -------
     CodeSizes
-        Bytes of the arena, of weights and of the schedule's counters, and what a run does.
+        Bytes of the arena, of weights and of the schedule's counters, what a run does, and with `test` in ``boards``
+        the stack, flash and instructions on each board.
 
     Raises
     ------
     InputError
         The plan is for another model, there is an operator, a type or a way of planning that C is not written for
-        (`docs/emit.md`), or the folder has a file of one of the names that lowtide did not make; nothing is written
-        then.
+        (`docs/emit.md`), a tool that `test` needs is not installed, or the folder has a file of one of the names that
+        lowtide did not make; nothing is written then.
     VerificationError
-        The plan does not hold: code would write where it must not.
+        The plan does not hold: code would write where it must not; or a board computes something else.
     """
+    from lowtide.api.emulating import boards_of, emulate
     from lowtide.api.problem import Rules
     from lowtide.verify.check.plan import verify_plan
 
@@ -89,6 +96,7 @@ def emit_c(
         raise InputError(f"kernels are {', '.join(KERNELS)}, and simd is {', '.join(SIMD)}; not {kernels!r}, {simd!r}")
     check_layout(layout, library=kernels != "c")
     check_own(folder, name, layout)
+    boards = [] if test is None else boards_of(test, kernels, simd)
     graph = planned_graph(plan, model)
     verify_plan(graph, plan, Rules.of_plan(plan).resolve(graph.source), replay_bytes=False)
     if kernels == "c":
@@ -96,11 +104,12 @@ def emit_c(
     else:
         most = None if budget is None else parse_size(budget, "budget")
         code, _ = library_project_of(graph, simd=simd, budget=most, order=plan.order, name=name)
+    rows = emulate(code, graph, boards, name).rows() if boards else []
     texts = {Path(folder) / file: text for file, text in laid_out(code, layout, name).items()}
     with output_folders(folder, texts), Outputs(files_read(model)) as outputs:
         for path, text in texts.items():
             outputs.write(path, text.encode())
-    return code.sizes
+    return replace(code.sizes, boards=tuple(rows))
 
 
 def project_of(plan: Plan, model: Graph | str | Path, name: str = "model") -> Project:

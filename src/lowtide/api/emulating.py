@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from lowtide.errors import InputError, VerificationError
+from lowtide.files import read_all
 from lowtide.graph import Graph
 
 if TYPE_CHECKING:
@@ -133,8 +134,8 @@ def emulate(
 
 def _vectors(project: Project, graph: Graph, folder: Path, tell: Callable[[str], None]) -> Vectors:
     """Inputs, and what is expected of them."""
-    from lowtide.api.emitting import TARGET, project_of
     from lowtide.api.planning import plan
+    from lowtide.emit.project import project as project_of
     from lowtide.emit.qemu.vectors import host_vectors, tflm_vectors_of
 
     found = tflm_vectors_of(Path(graph.source))
@@ -142,7 +143,7 @@ def _vectors(project: Project, graph: Graph, folder: Path, tell: Callable[[str],
         return found
     tell(f"no results of TFLM to compare with: {found}; lowtide's own kernels on this machine give them")
     calls = any("arm_nnfunctions.h" in text for text in project.files.values())
-    own = project_of(plan(graph, target=TARGET), graph) if calls else project
+    own = project_of(graph, plan(graph, target="loops"), read_all(Path(graph.source))) if calls else project
     return host_vectors(graph, own, folder / "host")
 
 

@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 def run(options: argparse.Namespace) -> int:
     """Plan, write the plan as C, and print both."""
-    library = options.kernels == "cmsis-nn" or (options.kernels == "auto" and options.simd is not None)
+    library = options.kernels == "cmsis-nn"
     check_layout(options.layout, library=library)
     kernels, simd = "cmsis-nn" if library else "c", options.simd or "any"
     boards = [] if options.test is None else boards_of(options.test, kernels, simd)
     if library:
         return _run_library(options, boards)
     if options.simd is not None:
-        raise InputError("--simd is of CMSIS-NN, and --kernels c does not call it; leave one of them out")
+        raise InputError("--simd is of CMSIS-NN, which is not called; leave it out, or add --kernels cmsis-nn")
     from lowtide.api.writing import PlanFiles, check_outputs, write_all
 
     asked.announce(options, options.model)
@@ -155,8 +155,8 @@ def _run_library(options: argparse.Namespace, boards: Sequence[Board]) -> int:
             outputs.write(path, text.encode())
     over = budget is not None and project.sizes.arena_bytes > budget
     if options.json:
-        tested = {} if emulation is None else {"boards": emulation.rows()}
-        show_json({**asdict(project.sizes), "segments": segments_of(chosen), **tested})
+        rows = () if emulation is None else emulation.rows()
+        show_json({**asdict(project.sizes), "segments": segments_of(chosen), "boards": rows})
     else:
         text = f"{first_screen(options, project.sizes, 'CMSIS-NN')}{emulation_text(emulation)}"
         show(f"{text}\n\n{segments_text(chosen)}" if options.verbose else text)

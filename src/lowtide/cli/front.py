@@ -271,7 +271,7 @@ def _next_on_board(fit: BoardFit, options: argparse.Namespace) -> list[str]:
     how = fit.first.how if fit.first is not None else ""
     if how == PLANNED:
         return [f"{_command(options, 'plan', {})} -o small.tflite"]
-    simd = f" --simd {find_board(options.board).simd}" if how == C_LIBRARY else ""
+    simd = f" --kernels cmsis-nn --simd {find_board(options.board).simd}" if how == C_LIBRARY else ""
     return [f"{_command(options, 'emit', {})}{simd}"] if how in (OWN_C, C_LIBRARY) else []
 
 

@@ -308,7 +308,7 @@ def _emit(add: _Add) -> None:
         "lowtide emit model.tflite -o firmware",
         "lowtide emit model.tflite -o firmware --stream-input --budget 64KiB",
         "lowtide emit model.tflite -o firmware --bank sram=64KiB --bank psram=8MiB",
-        "lowtide emit model.tflite -o firmware --simd dsp",
+        "lowtide emit model.tflite -o firmware --kernels cmsis-nn --simd dsp",
         "lowtide emit model.tflite -o firmware --test qemu --as zephyr",
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help="a .tflite file")
@@ -319,7 +319,7 @@ def _emit(add: _Add) -> None:
     code = p.add_argument_group("the code")
     code.add_argument(
         "--kernels", choices=("auto", "c", "cmsis-nn"), default="auto",
-        help="lowtide's own kernels, or calls of CMSIS-NN (default: cmsis-nn with --simd, else c)",
+        help="lowtide's own kernels (c), or calls of CMSIS-NN (default: auto, which is c: fewer instructions)",
     )  # fmt: skip
     code.add_argument(
         "--simd",

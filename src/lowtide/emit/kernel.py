@@ -40,7 +40,7 @@ class Kernel:
     parts
         C templates that the kernel needs, in their order; without any, those of its name in `PARTS`.
     operand_type
-        In C, of the operands; without one ``piece_t`` behind the kernel's name.
+        In C, of the operands.
     reduces
         Of a reduction: which of rows, columns and channels.
     """

@@ -20,10 +20,8 @@ from lowtide.emit.places import (
     Three,
     View,
     complete,
-    dims_of,
     element_bytes,
     initialiser,
-    operand_text,
     sizes_of,
 )
 from lowtide.emit.recurrent import lstm, real_lstm
@@ -107,7 +105,7 @@ class Kernels(Material):
                 f"{op.label}: C is not written for this operator ({counted} of {len(self.graph.ops)} ops)",
                 self.graph.source,
             )
-        if make in _EIGHT_BITS and not (make == Kernels._concat and self.result(op).quant is None):
+        if make in _EIGHT_BITS:
             self._check_types(op, 1 if make in _WITH_CONSTANTS else len(op.inputs))
         try:
             kernel = make(self, op, find)
@@ -370,29 +368,6 @@ class Kernels(Material):
         text = initialiser((find(x.id), find(y.id)), numbers, ", ".join(arrays))
         return Kernel("wide_svdf" if wide else "svdf", text, sizes_of(y), filters * (depth + memory))
 
-    def _concat(self, op: Op, find: Find) -> Kernel:
-        """CONCATENATION."""
-        y = self.result(op)
-        given = [self.given(op, i) for i in range(len(op.operands or op.inputs))]
-        if any(t.kind is Kind.CONSTANT or t.dtype != "int8" for t in (*given, y)):
-            return shapes.concatenated(self, op, find)
-        shape, sizes = y.shape or (), sizes_of(y)
-        axis = dims_of(shape)[op.attributes["axis"] % len(shape)]
-        if op.attributes.get(_ACTIVATION, 0):
-            raise InputError("it has an activation; C is written for none")
-        begin, operands = 0, []
-        for i in range(len(op.operands or op.inputs)):
-            x = self.data(op, i)
-            if (scale_of(x), zero_of(x)) != (scale_of(y), zero_of(y)):
-                raise InputError(f"{x.label} has another scale than its result, and would have to be rescaled")
-            place = [(0, size) for size in sizes]
-            place[axis] = (begin, begin + sizes_of(x)[axis])
-            begin = place[axis][1]
-            fit(tuple(b - a for a, b in place) == sizes_of(x))
-            operands.append(operand_text(find(x.id), place))
-        fit(begin == sizes[axis])
-        return Kernel("concat", f"{{{find(y.id).text}, PIECES, {len(operands)}}}", sizes, operands=tuple(operands))
-
 
 def _bounds(op: Op, result: Tensor) -> tuple[int, int]:
     """What the fused activation lets through."""
@@ -410,7 +385,7 @@ _MAKERS: dict[str, Maker] = {
     "AVERAGE_POOL_2D": Kernels._pool,
     "CALL_ONCE": no_op,
     "CAST": cast,
-    "CONCATENATION": Kernels._concat,
+    "CONCATENATION": shapes.concatenated,
     "CONV_2D": Kernels._conv,
     "DEPTHWISE_CONV_2D": Kernels._depthwise,
     **dict.fromkeys(("DIV", "LOGICAL_AND", "LOGICAL_OR", "MAXIMUM", "MINIMUM", "MUL", "PRELU", "SUB"), paired),
@@ -450,7 +425,6 @@ _REAL_MAKERS: dict[str, Maker] = {
     **dict.fromkeys(("MEAN", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "SUM"), reals.reduced),
     "AVERAGE_POOL_2D": reals.pooled,
     "BATCH_MATMUL": reals.multiplied,
-    "CONCATENATION": shapes.concatenated,
     "CONV_2D": reals.convolved,
     "DEPTHWISE_CONV_2D": reals.depthwise,
     "FULLY_CONNECTED": reals.multiplied,
@@ -460,7 +434,7 @@ _REAL_MAKERS: dict[str, Maker] = {
 }
 """Of operators with numbers with a point, where they are made otherwise."""
 _EIGHT_BITS = (
-    Kernels._concat, Kernels._conv, Kernels._depthwise, Kernels._mean, Kernels._pool, Kernels._product,
+    Kernels._conv, Kernels._depthwise, Kernels._mean, Kernels._pool, Kernels._product,
     Kernels._rescale, Kernels._softmax, Kernels._svdf, lstm,
 )  # fmt: skip
 """Makers of kernels of 8 and 16 bits that leave it to others to look at types."""

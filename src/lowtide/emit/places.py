@@ -209,8 +209,3 @@ class Places:
 def initialiser(views: Sequence[View], numbers: Sequence[int], *names: str) -> str:
     """Parameters of a kernel: where its tensors lie, then numbers, then names of arrays."""
     return f"{{{', '.join([*(view.text for view in views), *map(str, numbers), *names])}}}"
-
-
-def operand_text(view: View, place: Sequence[tuple[int, int]]) -> str:
-    """A tensor that is copied to a place in another one: from where to where in rows, columns and channels."""
-    return f"{{{view.text}, {{{', '.join(f'{begin}, {end}' for begin, end in place)}}}}}"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lowtide.emit.arithmetic import ADD_SHIFT, WIDE_ADD_SHIFT
 from lowtide.emit.bodies import with_bodies
@@ -45,6 +46,8 @@ class CodeSizes:
         That ops read and write in one run: each tensor and each constant once for each op.
     loops, ops
         Row loops, and ops in all.
+    boards
+        A row for each board that the code was run on (`docs/contract.md`).
     """
 
     arena_bytes: int
@@ -55,6 +58,7 @@ class CodeSizes:
     moved_bytes: int
     loops: int
     ops: int
+    boards: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -273,8 +277,7 @@ def parameters(kernels: Mapping[str, Sequence[Kernel]]) -> list[str]:
         rows = []
         for k, kernel in enumerate(kernels[name]):
             if kernel.operands:
-                kind = kernel.operand_type or ("piece_t" if name == "concat" else f"{name}_piece_t")
-                lines += [f"static const {kind} {name}_pieces_{k}[{len(kernel.operands)}] = {{"]
+                lines += [f"static const {kernel.operand_type} {name}_pieces_{k}[{len(kernel.operands)}] = {{"]
                 lines += [*(f"    {code}," for code in kernel.operands), "};", ""]
             rows.append(f"    {kernel.text.replace('PIECES', f'{name}_pieces_{k}')}, /* {comment(kernel.op)} */")
         lines += [f"static const {name}_t {name}s[{len(rows)}] = {{", *rows, "};", ""]

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from lowtide.emit import arithmetic
 from lowtide.emit.formats import real
 from lowtide.emit.kernel import Find, Kernel, Material, fit, scale_of, zero_of
@@ -63,16 +65,18 @@ def lstm(material: Material, op: Op, find: Find) -> Kernel:
     if not (source.channels_last and target.channels_last):
         raise InputError("the plan has it channel by channel; C is written for whole rows of it")
     begin = material.keep(op, 3 * units)
-    gates = [_gate(material, given, places, x, hidden, inputs, units) for places in _GATES.values()]
+    made = [_gate(material, given, places, x, hidden, inputs, units) for places in _GATES.values()]
+    gates = f"{{{', '.join(text for text, _ in made)}}}"
     cell, power = scale_of(cells), round(math.log2(scale_of(cells)))
     factors = (
         arithmetic.product(_UNIT_SCALE, cell, cell), arithmetic.product(_UNIT_SCALE, _UNIT_SCALE, cell),
         arithmetic.product(_UNIT_SCALE, _UNIT_SCALE, scale_of(hidden)),
     )  # fmt: skip
-    numbers = (inputs, units, zero_of(x), zero_of(hidden), *(n for factor in factors for n in factor))
+    small = all(fits for _, fits in made) and all(-32 < shift < 0 for _, shift in factors)
+    numbers = (inputs, units, zero_of(hidden), int(small), *(n for factor in factors for n in factor))
     words = (*numbers, *_tanh(power), *_clip(op, cell), begin)
     curve = material.weights.array("curve", "uint16", logistic_curve())
-    text = f"{{{', '.join([source.text, target.text, *gates, *map(str, words), curve])}}}"
+    text = f"{{{', '.join([source.text, target.text, gates, *map(str, words), curve])}}}"
     return Kernel("lstm", text, sizes_of(y), 4 * steps * units * (inputs + units))
 
 
@@ -144,21 +148,25 @@ def _gate(
     hidden: Tensor,
     inputs: int,
     units: int,
-) -> str:
-    """`gate_t`."""
-    arrays, factors = [], []
+) -> tuple[str, bool]:
+    """`gate_t`, and whether its sums are below 2^30 and shifted to the right."""
+    bias = given[places[2]]
+    if bias is None or bias.dtype != "int32" or bias.shape != (units,):
+        raise InputError("its bias is not one number of type int32 for each unit")
+    arrays, biases, factors, small = [], [], [], True
     for place, source, depth in ((places[0], x, inputs), (places[1], hidden, units)):
         w = given[place]
         if w is None or w.dtype != "int8" or w.quant is None or len(w.quant.scales) != 1 or zero_of(w) != 0:
             raise InputError("its weights are not int8 around 0 with one scale, for all four gates")
         fit(w.shape == (units, depth))
-        arrays.append(material.weights.array("weights", "int8", material.weights.numbers(w.id)))
+        numbers = material.weights.numbers(w.id)
+        arrays.append(material.weights.array("weights", "int8", numbers))
+        by_unit = np.array(numbers).reshape(units, depth)
+        folded = np.array(0 if biases else material.weights.numbers(bias.id)) - zero_of(source) * by_unit.sum(1)
+        biases.append(material.weights.array("bias", "int32", folded.astype(np.int32).tolist()))
         factors += arithmetic.convolution(scale_of(source), scale_of(w), _GATE_SCALE)
-    bias = given[places[2]]
-    if bias is None or bias.dtype != "int32" or bias.shape != (units,):
-        raise InputError("its bias is not one number of type int32 for each unit")
-    arrays.append(material.weights.array("bias", "int32", material.weights.numbers(bias.id)))
-    return f"{{{', '.join([*arrays, *map(str, factors)])}}}"
+        small &= bool((np.abs(folded) + 128 * np.abs(by_unit).sum(1)).max() < 1 << 30) and -32 < factors[-1] < 0
+    return f"{{{', '.join([*arrays, *biases, *map(str, factors)])}}}", small
 
 
 def _tanh(power: int) -> tuple[int, int]:

@@ -35,14 +35,14 @@ def _quant(tensor: Tensor) -> tuple[float, int] | None:
 
 
 def _slice(view: View, place: Sequence[tuple[int, int]], values: str = "NULL") -> str:
-    """`wide_concat_piece_t`: what is copied to a place of the result."""
+    """`piece_t`: what is copied to a place of the result."""
     box = ", ".join(f"{low}, {high}" for low, high in place)
     return f"{{{view.text}, {{{box}}}, {values}}}"
 
 
 def _assembled(y: Tensor, find: Find, slices: Sequence[str]) -> Kernel:
     text = f"{{{find(y.id).text}, PIECES, {len(slices)}, {element_bytes(y)}}}"
-    return Kernel("wide_concat", text, sizes_of(y), operands=tuple(slices))
+    return Kernel("concat", text, sizes_of(y), operands=tuple(slices), operand_type="piece_t")
 
 
 def _full_box(y: Tensor) -> list[tuple[int, int]]:

@@ -25,14 +25,3 @@ INLINED int8_t result_of(const layer_t *k, int32_t c, int32_t products)
     }
     return clamped(sum + k->out_zero, k->low, k->high);
 }
-
-INLINED int32_t products_of(const int8_t *a, const int8_t *b, int32_t length)
-{
-    int32_t sum = 0;
-    int32_t i;
-    for (i = 0; i < length; i++) {
-        sum += (int32_t)a[i] * (int32_t)b[i];
-    }
-    return sum;
-}
-

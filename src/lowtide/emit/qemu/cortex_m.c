@@ -8,7 +8,7 @@ void reset(void);
 void tick(void);
 
 #define TIMER ((volatile uint32_t *)0xE000E010U) /* control, reload, value */
-enum { RELOAD = 0xFFFFFF, WRITE0 = 4, EXIT = 0x20, APPLICATION_EXIT = 0x20026 };
+enum { RELOAD = 0xFFFFFF };
 
 static volatile uint32_t reloads;
 
@@ -36,24 +36,11 @@ double board_tick(void)
     return 8000000.0 / (double)(board_now() - first);
 }
 
-static void ask_host(int what, const void *with)
+void board_ask(int what, const void *with)
 {
     register int code __asm__("r0") = what;
     register const void *block __asm__("r1") = with;
     __asm__ volatile("bkpt 0xAB" : "+r"(code) : "r"(block) : "memory");
-}
-
-void board_write(const char *text)
-{
-    ask_host(WRITE0, text);
-}
-
-void board_exit(int status)
-{
-    const int block[2] = {APPLICATION_EXIT, status};
-    for (;;) {
-        ask_host(EXIT, block);
-    }
 }
 
 void reset(void)

@@ -10,6 +10,7 @@ extern "C" {
 
 uint64_t board_now(void);                        /* ticks of the counter */
 double board_tick(void);                         /* instructions of a tick */
+void board_ask(int what, const void *with);      /* the host, by semihosting */
 void board_write(const char *text);              /* to the host */
 void board_number(uint64_t number);              /* to the host, in decimals */
 __attribute__((noreturn)) void board_exit(int status);

@@ -13,8 +13,6 @@ void *memmove(void *to, const void *from, size_t size);
 void *memset(void *to, int value, size_t size);
 int memcmp(const void *one, const void *other, size_t size);
 
-enum { WRITE0 = 4, EXIT = 0x20, APPLICATION_EXIT = 0x20026 };
-
 __asm__(".section .vectors, \"ax\"\n"
         ".global reset\n"
         "reset:\n"
@@ -44,7 +42,7 @@ double board_tick(void)
     return 1.0;
 }
 
-static void ask_host(int what, const void *with)
+void board_ask(int what, const void *with)
 {
     register int code __asm__("a0") = what;
     register const void *block __asm__("a1") = with;
@@ -58,19 +56,6 @@ static void ask_host(int what, const void *with)
                      : "+r"(code)
                      : "r"(block)
                      : "memory");
-}
-
-void board_write(const char *text)
-{
-    ask_host(WRITE0, text);
-}
-
-void board_exit(int status)
-{
-    const int block[2] = {APPLICATION_EXIT, status};
-    for (;;) {
-        ask_host(EXIT, block);
-    }
 }
 
 void start(void)
