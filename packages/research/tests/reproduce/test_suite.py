@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lowtide.analyse.liveness import profile
@@ -52,8 +54,10 @@ def test_what_cannot_be_measured() -> None:
     """What is not public says what is missing; a limit or an error is a state of its own, and has no ratio."""
     assert (got := outcome("hmcos", row("1.70"), Limits())).state == "not public"
     assert got.because == "a reason"
-    late = outcome("hmcos", row(">3600", 20.0, finished=False), Limits())
+    late = outcome("hmcos", replace(row(">3600", 20.0, finished=False), unit="s"), Limits())
     assert (late.state, late.ratio) == ("unfinished", None)
+    assert outcome("hmcos", row("1.70", 1.9, finished=False), Limits()).state == "unfinished"
+    assert outcome("hmcos", row("1.70", 1.7, finished=False), Limits()).state == "equal"
 
     def refuse(_: Limits) -> Measured:
         raise InputError("no such file", "x.json")

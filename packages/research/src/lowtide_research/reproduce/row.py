@@ -28,7 +28,7 @@ class Measured:
 
     amount: float
     note: str = ""
-    finished: bool = True  # False if a limit ended it, so that the amount says nothing of the printed one
+    finished: bool = True  # False if a limit ended it: seconds then say nothing, and a peak could be less
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,9 @@ def outcome(paper: str, row: Row, limits: Limits) -> Outcome:
         measured = row.measure(limits)
     except (LowtideError, ArithmeticError, LookupError, ValueError) as error:
         return Outcome(*about, state="failed", note=one_line(error), seconds=time.monotonic() - began)
-    state: State = row.compare(measured.amount) if measured.finished else "unfinished"
-    ratio = measured.amount / row.number if row.number and measured.finished else None
+    state: State = row.compare(measured.amount)
+    if not measured.finished and (row.unit == "s" or state == "differs"):
+        state = "unfinished"
+    ratio = measured.amount / row.number if row.number and state != "unfinished" else None
     because = row.because if state in ("differs", "no number", "unfinished") else ""
     return Outcome(*about, state, measured.amount, ratio, because, measured.note, time.monotonic() - began)
