@@ -32,7 +32,7 @@ torch: $(READY)
 	$(BIN)/pip install --quiet --extra-index-url https://download.pytorch.org/whl/cpu 'torch$(TORCH)' timm transformers
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/pytorch packages/research/tests/bench/test_gpu.py \
 		packages/research/tests/bench/test_heads.py packages/research/tests/bench/test_train_known.py \
-		packages/research/tests/bench/test_train_sizes.py tests/api/test_exported.py tests/api/test_objects.py tests/ops/aten tests/report/test_torch.py tests/run/test_torch.py \
+		packages/research/tests/bench/test_train_sizes.py packages/research/tests/torch_code tests/api/test_exported.py tests/api/test_objects.py tests/ops/aten tests/report/test_torch.py tests/run/test_torch.py \
 		tests/test_guides.py tests/test_pages.py
 
 # The tests that take Dask, Parquet, matplotlib or a notebook's kernel (extras `sweep`, `plot` and `docs`).

@@ -201,8 +201,8 @@ def test_the_calls_have_no_other_parameters() -> None:
     }
     assert set(keywords(lowtide.apply)) == {"plan", "model", "out", "copy_external"}
     assert set(keywords(lowtide.export)) == {"plan", "model", "header", "table", "usmp", "target", "dims"}
-    # `board`: no output replaces its file (tests/api/test_writing.py)
-    assert set(keywords(api.write_all)) == {"plan", "model", "files", "trace", "target", "dims", "board"}
+    # `board`: no output replaces its file (tests/api/test_writing.py); `opened`: a file to be run (api/default/onnx.py)
+    assert set(keywords(api.write_all)) == {"plan", "model", "files", "trace", "target", "dims", "board", "opened"}
     assert set(keywords(lowtide.load)) == {"model", "dims"}
     assert set(keywords(api.plan_job)) == {"job", "trace", "report"}
     assert set(keywords(lowtide.research.allocate, ("buffers",))) == {*ALLOCATE}

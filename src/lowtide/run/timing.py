@@ -208,7 +208,7 @@ class _Worker:
         try:
             self._send(json.dumps(request))
             answer = self._answer()
-        except BaseException:  # Ctrl-C as well: nobody else knows the process yet
+        except BaseException:  # Ctrl-C as well: only this call knows the process yet
             self.stop()
             raise
         if "error" in answer:

@@ -257,7 +257,6 @@ def test_what_runs_for_seconds_is_run_once(tmp_path: Path, monkeypatch: pytest.M
     from lowtide.run import timing
 
     monkeypatch.setattr(timing, "SLOW_SECONDS", 0.0)
-    monkeypatch.setattr(onnx, "MANY_WEIGHTS", 0)
     source, shown = convolutions(tmp_path), list[object]()
     made = plan_request(Request.of(source, None, 1000, None, {}, None, [*MEANS]), shown.append)
     assert made.comparison is not None

@@ -216,7 +216,7 @@ def test_a_step_of_sizes_alone_is_not_run(how: dict[str, Any]) -> None:
 def test_other_graphs_are_refused() -> None:
     """Their ops do not say which rows they need."""
     with pytest.raises(InputError, match="labels"):
-        lowtide.research.plan("zoo:nasnet_a_cifar", allow=ALLOW, budget="50%")
+        lowtide.research.plan(zoo.build("nasnet_a_cifar").graph(), allow=ALLOW, budget="50%")
 
 
 @pytest.mark.slow

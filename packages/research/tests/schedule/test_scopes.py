@@ -86,7 +86,7 @@ def test_any_cells_give_an_order(tmp_path: Path) -> None:
         ("no json", "no JSON"),
         ([[0, 1]], "the scopes of cells are written as"),
         ({"a": 3}, "the scopes of cells are written as"),
-        ({"a": ["nobody"]}, "there is no such op"),
+        ({"a": ["missing"]}, "there is no such op"),
         ({"a": [True]}, "there is no such op"),
         ({"a": [999]}, "there is no such op"),
         ({"a": [0, 1], "b": [1]}, "is in two places"),

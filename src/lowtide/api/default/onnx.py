@@ -347,7 +347,7 @@ class Trial:
         before = predicted_process(self.optimized.path, today, None, inputs).total_bytes
         parts = predicted_process(setup.model, plan.runtime_arena_bytes or 0, one.weights, inputs)
         comparison = Comparison(
-            **self._said(plan, before, parts.total_bytes),
+            **self._comparison_fields(plan, before, parts.total_bytes),
             base_bytes=empty_session().base_bytes,
             slowdown=1.0,
             predicted=parts,
@@ -359,7 +359,9 @@ class Trial:
         """The plan with its comparison and its status."""
         before, after = chosen.today, chosen.planned
         comparison = Comparison(
-            **self._said(chosen.plan, before.model_bytes, after.model_bytes, ordered=not chosen.layout_at_load),
+            **self._comparison_fields(
+                chosen.plan, before.model_bytes, after.model_bytes, ordered=not chosen.layout_at_load
+            ),
             measured=True,
             base_bytes=before.base_bytes,
             today_seconds=before.median_seconds,
@@ -372,7 +374,9 @@ class Trial:
         )
         return self._judged(chosen.plan, comparison)
 
-    def _said(self, plan: Plan, today_bytes: int, planned_bytes: int, *, ordered: bool = True) -> dict[str, Any]:
+    def _comparison_fields(
+        self, plan: Plan, today_bytes: int, planned_bytes: int, *, ordered: bool = True
+    ) -> dict[str, Any]:
         """What a comparison says of the model, the plan and their bytes."""
         import onnxruntime
 
