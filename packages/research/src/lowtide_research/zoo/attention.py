@@ -73,7 +73,7 @@ def build_vit(name: str, *, layers: int, width: int, heads: int) -> Net:
     `heads`."""
     _divided(name, width, heads)
     net = Net(name, merge=False)
-    y = net.convolve(net.input("image", (1, 3, 224, 224)), width, (16, 16), (16, 16), (0, 0))
+    y = net.padded_conv(net.input("image", (1, 3, 224, 224)), width, (16, 16), (16, 16), (0, 0))
     patches = math.prod(y.shape[2:])
     y = net.transpose(net.reshape(y, (1, width, patches)), (0, 2, 1))
     x = net.add(

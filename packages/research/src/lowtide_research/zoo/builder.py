@@ -175,9 +175,9 @@ class Net:
         kernel = (kernel,) * (len(x.shape) - 2) if isinstance(kernel, int) else kernel
         pads = tuple(k // 2 * dilation for k in kernel)
         strides = (stride,) * len(kernel)
-        return self.convolve(x, filters, kernel, strides, pads, bias=bias, groups=groups, dilation=dilation)
+        return self.padded_conv(x, filters, kernel, strides, pads, bias=bias, groups=groups, dilation=dilation)
 
-    def convolve(
+    def padded_conv(
         self,
         x: Value,
         filters: int,

@@ -49,7 +49,7 @@ def _conv(
     net: Net, x: Value, filters: int, kernel: int, stride: int = 1, *, groups: int = 1, dilation: int = 1
 ) -> Value:
     pads = (kernel // 2 * dilation,) * 2
-    y = net.convolve(x, filters, (kernel,) * 2, (stride,) * 2, pads, groups=groups, dilation=dilation)
+    y = net.padded_conv(x, filters, (kernel,) * 2, (stride,) * 2, pads, groups=groups, dilation=dilation)
     return net.batch_norm(y)
 
 

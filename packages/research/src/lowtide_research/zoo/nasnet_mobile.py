@@ -21,7 +21,7 @@ def build_nasnet_mobile(name: str, *, n: int, filters: int) -> Net:
     channels of a branch of the first stack; they double with every stack."""
     net = Net(name, merge=False)
     image = net.input("image", (1, 3, 224, 224))
-    stem = net.batch_norm(net.convolve(image, STEM, (3, 3), (2, 2), (0, 0)))
+    stem = net.batch_norm(net.padded_conv(image, STEM, (3, 3), (2, 2), (0, 0)))
     with net.scope("stem0"):
         squeezed = _squeezed(net, stem, filters // 4)
         older, newer = stem, _reduction(net, squeezed, stem, filters // 4, padded=False)

@@ -28,7 +28,7 @@ def _started(name: str, side: int) -> tuple[Net, Value]:
 
 
 def _conv(net: Net, x: Value, filters: int, kernel: Ints, stride: Ints = (1, 1, 1)) -> Value:
-    return net.batch_norm(net.convolve(x, filters, kernel, stride, tuple(k // 2 for k in kernel)))
+    return net.batch_norm(net.padded_conv(x, filters, kernel, stride, tuple(k // 2 for k in kernel)))
 
 
 def _apart(net: Net, x: Value, filters: int, kernel: int, stride: int = 1, inner: int = 0) -> Value:
