@@ -96,7 +96,7 @@ def _measured(part: str, case: Case, figure: Figure, limits: Limits) -> Measured
     ended = cell.status in ("time", "memory")
     note = "proved least" if proved else f"ended by {cell.status}" if ended else ""
     amount = _SHOWN[figure.figure](cell) / UNITS[figure.unit]
-    return Measured(amount, note, finished=not ended)
+    return Measured(amount, note, finished=not ended or figure.figure == "variables")
 
 
 _SHOWN: Mapping[str, Callable[[Cell], float]] = {
