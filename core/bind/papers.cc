@@ -64,14 +64,13 @@ void bind_hmcos(nb::module_& m) {
          Field{"groups", &R::group_sequences, "Sequences of each group."},
          Field{"iterations", &R::iterations, "Iterations; the last one may be unfinished."},
          Field{"memory_bytes", &R::memory_bytes, "Bytes that partial schedules took at most."});
-  m.def("hmcos", &hmcos, "model"_a, "rpo"_a, "cell_output"_a, "scope"_a, "switches"_a, "seconds"_a,
-        "memory_bytes"_a, "report"_a.none(),
-        "HMCOS from a reverse post-order. `report` is called with (best, seconds); true stops it.");
+  m.def("hmcos", &hmcos, "model"_a, "rpo"_a, "cell_output"_a, "scope"_a, "switches"_a, "seconds"_a, "memory_bytes"_a,
+        "report"_a.none(), "HMCOS from a reverse post-order. `report` is called with (best, seconds); true stops it.");
 }
 
 tide::serenity::Result serenity(const tide::Model& model, const std::vector<tide::serenity::Nodes>& segments,
-                                bool soft_budget, bool printed, int64_t step_limit, double step_seconds,
-                                double seconds, size_t memory_bytes, nb::object report) {
+                                bool soft_budget, bool printed, int64_t step_limit, double step_seconds, double seconds,
+                                size_t memory_bytes, nb::object report) {
   tide::serenity::Options options;
   options.soft_budget = soft_budget;
   options.printed = printed;
@@ -103,8 +102,8 @@ void bind_serenity(nb::module_& m) {
          Field{"widest", &R::widest, "Signatures in the largest search step."},
          Field{"stopped", &R::stopped, "How the search ended."},
          Field{"memory_bytes", &R::memory_bytes, "Bytes that stored states took at most."});
-  m.def("serenity", &serenity, "model"_a, "segments"_a, "soft_budget"_a, "printed"_a, "step_limit"_a,
-        "step_seconds"_a, "seconds"_a, "memory_bytes"_a, "report"_a.none(),
+  m.def("serenity", &serenity, "model"_a, "segments"_a, "soft_budget"_a, "printed"_a, "step_limit"_a, "step_seconds"_a,
+        "seconds"_a, "memory_bytes"_a, "report"_a.none(),
         "SERENITY over segments of nodes. `report` is called with (best, seconds); true stops it.");
 }
 
