@@ -319,7 +319,7 @@ def _emit(add: _Add) -> None:
     code = p.add_argument_group("the code")
     code.add_argument(
         "--kernels", choices=("auto", "c", "cmsis-nn"), default="auto",
-        help="lowtide's own kernels (c), or calls of CMSIS-NN (default: auto, which is c: fewer instructions)",
+        help="lowtide's own kernels (c), or calls of CMSIS-NN (default: auto, which is c)",
     )  # fmt: skip
     code.add_argument(
         "--simd",

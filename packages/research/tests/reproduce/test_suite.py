@@ -51,8 +51,8 @@ def test_states(printed: str, amount: float, better: Direction, state: str) -> N
 
 
 def test_what_cannot_be_measured() -> None:
-    """What is not public says what is missing; a limit or an error is a state of its own, and has no ratio."""
-    assert (got := outcome("hmcos", row("1.70"), Limits())).state == "not public"
+    """A row without an experiment says what is missing; a limit or an error is a state of its own, and has no ratio."""
+    assert (got := outcome("hmcos", row("1.70"), Limits())).state == "not measured"
     assert got.because == "a reason"
     late = outcome("hmcos", replace(row(">3600", 20.0, finished=False), unit="s"), Limits())
     assert (late.state, late.ratio) == ("unfinished", None)

@@ -327,11 +327,10 @@ class Trial:
         from lowtide.run.timing import Setup
 
         folder = self.folder / sha256(msgspec.json.encode(plan)).hexdigest()
-        if folder.exists():
-            return Setup(folder / "planned.onnx", folder / "planned.npz", folder / "session.py")
-        folder.mkdir()
         out, module = folder / "planned.onnx", folder / "session.py"
-        write_all(plan, self.optimized.path, PlanFiles(out, snippet=module), opened=False)  # it is opened to be run
+        if not out.exists():
+            folder.mkdir(exist_ok=True)
+            write_all(plan, self.optimized.path, PlanFiles(out, snippet=module), opened=False)  # it is opened to be run
         return Setup(out, folder / "planned.npz", module)
 
     @property

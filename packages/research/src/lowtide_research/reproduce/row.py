@@ -16,7 +16,7 @@ from lowtide.errors import LowtideError
 from lowtide.stop import Limits
 from lowtide_research.bench.machine import one_line
 
-State = Literal["equal", "better", "differs", "not public", "no number", "unfinished", "failed"]
+State = Literal["equal", "better", "differs", "not measured", "no number", "unfinished", "failed"]
 """`unfinished`: a limit ended the experiment; `no number`: the paper has a picture alone."""
 Direction = Literal["less", "more", "neither"]
 RELATIONS = ("<=", ">=", ">", "<")
@@ -37,7 +37,7 @@ class Row:
 
     `name` is a path, place first (``table-1/darts_cifar/hmcos/peak``); `printed` is a number as the paper prints it,
     with a relation before it where it prints only a limit (``>30000``), or empty where it has a picture without
-    numbers. `measure` is None where the experiment needs material that is not public: `because` names it.
+    numbers. `measure` is None where there is no experiment: `because` says what is not public, or what it needs.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Row:
     unit: str
     measure: Callable[[Limits], Measured] | None
     better: Direction = "less"
-    because: str = ""  # why ours differs, by an experiment, or what is not public
+    because: str = ""  # why ours differs, by an experiment, or why nothing is measured
     takes: str = ""  # how long the experiment takes, where that is more than two minutes
 
     @property
@@ -103,7 +103,7 @@ def outcome(paper: str, row: Row, limits: Limits) -> Outcome:
     """Measure a row; an experiment that raises is an outcome too. Raises `KeyboardInterrupt`: Ctrl-C."""
     about = (paper, row.name, row.place, row.what, row.printed, row.unit)
     if row.measure is None:
-        return Outcome(*about, state="not public", because=row.because)
+        return Outcome(*about, state="not measured", because=row.because)
     began = time.monotonic()
     try:
         measured = row.measure(limits)

@@ -34,7 +34,7 @@ class ReproduceSuite(TableSuite[Outcome]):
     words: ClassVar[str] = "each figure that a paper prints, beside ours"
     description: ClassVar[str] = (
         "Each figure that SERENITY, HMCOS, Zhong et al., COSMA or MAGIS prints, beside ours: equal (less than a unit\n"
-        "of the last printed digit apart), better, differs (with the reason), or not public (with what is missing)."
+        "of the last printed digit apart), better, differs (with the reason), or not measured (with what is missing)."
     )
     examples: ClassVar[tuple[str, ...]] = (
         "hmcos --row table-1",
