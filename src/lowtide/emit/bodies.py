@@ -29,13 +29,8 @@ class Branch:
 
 
 def with_bodies(graph: Graph) -> tuple[Graph, dict[int, tuple[Branch, Branch]]]:
-    """A graph with the tensors inside of its branches, and the branches of each IF.
-
-    Raises
-    ------
-    InputError
-        A branch has an IF or variables of its own.
-    """
+    """A graph with the tensors inside of its branches, and the branches of each IF. Raises `InputError`: a branch has
+    an IF or variables of its own."""
     file = graph.file
     assert isinstance(file, TfliteFile), file
     main = file.model.subgraphs[0]
@@ -92,14 +87,8 @@ def _renumbered(op: Op, number: dict[int, int], own: int) -> Op:
 def placed(
     graph: Graph, branches: Sequence[Branch], results: Sequence[int], begin: int
 ) -> tuple[dict[int, int | str], int]:
-    """Where tensors of an IF's branches go, and where the bytes that they take end.
-
-    Returns
-    -------
-    tuple
-        By tensor its byte from `begin` on, or the tensor that it is stored in: the IF's result or a reshaped
-        operand, as text of its number.
-    """
+    """Where tensors of an IF's branches go, and where the bytes that they take end. By tensor its byte from `begin` on,
+    or the tensor that it is stored in: the IF's result or a reshaped operand, as text of its number."""
     at: dict[int, int | str] = {}
     end = begin
     for branch in branches:

@@ -127,13 +127,8 @@ def _variant(
 
 
 def mapped(material: Material, op: Op, find: Find) -> Kernel:
-    """An operator on one tensor of numbers with a point, or of 8 or 16 bits.
-
-    Raises
-    ------
-    InputError
-        It has other types, or scales that TFLM refuses.
-    """
+    """An operator on one tensor of numbers with a point, or of 8 or 16 bits. Raises `InputError`: it has other types,
+    or scales that TFLM refuses."""
     x, y = material.data(op), material.result(op)
     fit(x.shape == y.shape)
     if (x.dtype, y.dtype) == ("float32", "float32"):
@@ -191,13 +186,8 @@ def _wide_map(material: Material, op: Op, x: Tensor, y: Tensor, find: Find) -> K
 
 
 def quantized(material: Material, op: Op, find: Find) -> Kernel:
-    """QUANTIZE and DEQUANTIZE between numbers with a point and integers, and CAST to and from the former.
-
-    Raises
-    ------
-    InputError
-        It has other types, or several scales.
-    """
+    """QUANTIZE and DEQUANTIZE between numbers with a point and integers, and CAST to and from the former. Raises
+    `InputError`: it has other types, or several scales."""
     x, y = material.data(op), material.result(op)
     fit(x.shape == y.shape)
     views, sizes = (find(x.id), find(y.id)), sizes_of(y)
@@ -228,13 +218,8 @@ def quantized(material: Material, op: Op, find: Find) -> Kernel:
 
 
 def paired(material: Material, op: Op, find: Find) -> Kernel:
-    """An operator on two tensors, one of which may be a constant or repeated along dimensions of the other.
-
-    Raises
-    ------
-    InputError
-        It has other types, scales that TFLM refuses, or divides by 0.
-    """
+    """An operator on two tensors, one of which may be a constant or repeated along dimensions of the other. Raises
+    `InputError`: it has other types, scales that TFLM refuses, or divides by 0."""
     a, b, y = material.given(op, 0), material.given(op, 1), material.result(op)
     if a.kind is b.kind is Kind.CONSTANT:
         raise InputError("both of its inputs are constants; C is written for one at most")
@@ -310,13 +295,7 @@ def _scaled_pair(op: Op, a: Tensor, b: Tensor, y: Tensor) -> tuple[str, str, str
 
 
 def selected(material: Material, op: Op, find: Find) -> Kernel:
-    """SELECT and SELECT_V2.
-
-    Raises
-    ------
-    InputError
-        Its operands have other types or scales than its result.
-    """
+    """SELECT and SELECT_V2. Raises `InputError`: its operands have other types or scales than its result."""
     condition, a, b = (material.given(op, i) for i in range(3))
     y = material.result(op)
     if condition.dtype != "bool" or {a.dtype, b.dtype} != {y.dtype}:

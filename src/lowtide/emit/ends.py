@@ -34,13 +34,7 @@ class Scheduled(Protocol):
 
 
 class Ends:
-    """What the functions take.
-
-    Attributes
-    ----------
-    words
-        What templates leave open.
-    """
+    """What the functions take; `words`: what templates leave open."""
 
     def __init__(self, schedule: Scheduled) -> None:
         graph, places = schedule.places.graph, schedule.places

@@ -100,13 +100,8 @@ _One = Callable[[int], int]
 
 
 def table_of(kind: str, x: Tensor, y: Tensor, options: Mapping[str, Any]) -> _One:
-    """What an operator makes of a number of int8.
-
-    Raises
-    ------
-    InputError
-        It has scales that TFLM refuses, or there is no table for it.
-    """
+    """What an operator makes of a number of int8. Raises `InputError`: it has scales that TFLM refuses, or there is no
+    table for it."""
     for t in (x, y):
         if t.quant is None or len(t.quant.scales) != 1:
             raise InputError(f"{t.label} has not one scale")
@@ -240,13 +235,8 @@ _TABLES: dict[str, Callable[[Tensor, Tensor, Mapping[str, Any]], _One]] = {
 
 
 def curve_factor(kind: str, scale: float) -> tuple[int, int]:
-    """Factor and shift to the right that take 16 bits to where the logistic curve counts from.
-
-    Raises
-    ------
-    InputError
-        TFLM refuses the scale.
-    """
+    """Factor and shift to the right that take 16 bits to where the logistic curve counts from. Raises `InputError`:
+    TFLM refuses the scale."""
     power = math.log2(float(np.float32(scale)))
     if power == round(power) and 12 + round(power) in ((0,) if kind == "LOGISTIC" else (0, 1)):
         return 3 << (12 + round(power)), 0

@@ -12,21 +12,13 @@ from lowtide.errors import InputError
 
 @dataclass(frozen=True)
 class Format:
-    """A type of elements.
+    """A type of elements."""
 
-    Attributes
-    ----------
-    c_type
-        What one is read into.
-    load, store, cast
-        What reads it from bytes and writes it there, and what is written is cast to.
-    least, most
-        Of all numbers of the type, as C.
-    """
-
-    c_type: str
+    c_type: str  # what one is read into
+    # load, store, cast: what reads it from bytes and writes it there, and what is written is cast to
     load: str
     store: str
+    # least, most: of all numbers of the type, as C
     least: str = ""
     most: str = ""
     cast: str = "int32_t"
@@ -44,15 +36,10 @@ FORMATS = {
 
 
 def real(value: float) -> str:
-    """A number of 32 bits with a point, as C, without loss.
+    """A number of 32 bits with a point, as C, without loss. Raises `InputError`: it is infinite, or no number.
 
     >>> real(0.1), real(-2.0)
     ('0x1.99999a0000000p-4f', '-0x1.0000000000000p+1f')
-
-    Raises
-    ------
-    InputError
-        It is infinite, or no number.
     """
     rounded = float(np.float32(value))
     if not math.isfinite(rounded):
@@ -61,13 +48,7 @@ def real(value: float) -> str:
 
 
 def real_bounds(kind: int) -> tuple[str, str]:
-    """Least and most that a fused activation lets through, as C.
-
-    Raises
-    ------
-    InputError
-        It is none of the ReLUs.
-    """
+    """Least and most that a fused activation lets through, as C. Raises `InputError`: it is none of the ReLUs."""
     table = {0: ("-FLT_MAX", "FLT_MAX"), 1: ("0.0f", "FLT_MAX"), 2: ("-1.0f", "1.0f"), 3: ("0.0f", "6.0f")}
     if kind not in table:
         raise InputError(f"it has activation {kind}; C is written for none and for ReLUs")

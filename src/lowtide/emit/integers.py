@@ -15,13 +15,7 @@ _CASTS = ("int8", "int16", "int32", "uint32")
 
 
 def cast(material: Material, op: Op, find: Find) -> Kernel:
-    """CAST between integers.
-
-    Raises
-    ------
-    InputError
-        It is from or to another type.
-    """
+    """CAST between integers. Raises `InputError`: it is from or to another type."""
     x, y = material.data(op), material.result(op)
     if x.dtype not in _CASTS or y.dtype not in _CASTS:
         raise InputError(f"it is from {x.dtype} to {y.dtype}; C is written for {', '.join(_CASTS)}")

@@ -17,64 +17,32 @@ Find = Callable[[int], View]
 
 @dataclass(frozen=True)
 class Kernel:
-    """What runs an op.
+    """What runs an op."""
 
-    Attributes
-    ----------
-    name
-        Of the kernel: ``conv``; its parameters are of type ``conv_t``.
-    text
-        The parameters, an initialiser.
-    sizes
-        Rows, columns and channels of the result.
-    macs
-        Multiply-accumulates.
-    taps
-        Of the window, or the elements that it reads, where the kernel lists them.
-    operands
-        Tensors that are concatenated, as initialisers.
-    sizes_in, full_pixels
-        Of the operand of a convolution: rows, columns and channels, and whether a pixel's channels lie together.
-    op
-        What runs, for a comment.
-    parts
-        C templates that the kernel needs, in their order; without any, those of its name in `PARTS`.
-    operand_type
-        In C, of the operands.
-    reduces
-        Of a reduction: which of rows, columns and channels.
-    """
-
-    name: str
-    text: str
-    sizes: Three
-    macs: int = 0
-    taps: int = 1
-    operands: tuple[str, ...] = ()
+    name: str  # of the kernel: ``conv``; its parameters are of type ``conv_t``
+    text: str  # the parameters, an initialiser
+    sizes: Three  # rows, columns and channels of the result
+    macs: int = 0  # multiply-accumulates
+    taps: int = 1  # of the window, or the elements that it reads, where the kernel lists them
+    operands: tuple[str, ...] = ()  # tensors that are concatenated, as initialisers
+    # sizes_in, full_pixels: of the operand of a convolution: rows, columns and channels, and whether a pixel's channels
+    # lie together
     sizes_in: Three = (0, 0, 0)
     full_pixels: bool = True
-    op: str = ""
+    op: str = ""  # what runs, for a comment
+    # C templates that the kernel needs, in their order; without any, those of its name in `PARTS`
     parts: tuple[Part, ...] = ()
-    operand_type: str = ""
-    reduces: tuple[int, ...] = ()
+    operand_type: str = ""  # in C, of the operands
+    reduces: tuple[int, ...] = ()  # of a reduction: which of rows, columns and channels
 
 
 @dataclass
 class Material:
-    """What kernels are made of.
+    """What kernels are made of."""
 
-    Attributes
-    ----------
-    graph
-        Of a .tflite file.
-    weights
-        Where constants go.
-    states, state_bytes
-        Where what an op keeps from one run to the next begins, and bytes of all of that.
-    """
-
-    graph: Graph
-    weights: Weights
+    graph: Graph  # of a .tflite file
+    weights: Weights  # where constants go
+    # states, state_bytes: where what an op keeps from one run to the next begins, and bytes of all of that
     states: dict[int | str, int] = field(default_factory=dict)
     state_bytes: int = 0
 

@@ -56,13 +56,7 @@ class Kernels(Material):
     """Makes kernels of a graph's ops."""
 
     def kernel(self, op: Op, find: Find) -> Kernel:
-        """The kernel of an op.
-
-        Raises
-        ------
-        InputError
-            There is none for it; it names the op.
-        """
+        """The kernel of an op. Raises `InputError`: there is none for it; it names the op."""
         kernel = self._kernel(op, find)
         if not kernel.full_pixels:
             raise InputError(
@@ -75,12 +69,7 @@ class Kernels(Material):
     def summed(self, op: Op, find: Find, sums: int, along: Sequence[int]) -> Kernel:
         """The kernel of an op whose operand comes part by part along these of rows, columns and channels, and is added
         up from byte `sums` of the arena on, or in the result if its numbers have a point; its sizes are the operand's.
-
-        Raises
-        ------
-        InputError
-            There is none for it; it names the op.
-        """
+        Raises `InputError`: there is none for it; it names the op."""
         kernel = self._kernel(op, find)
         sizes = sizes_of(self.given(op, 0))
         if kernel.name in _SUMS:

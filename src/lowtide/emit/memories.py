@@ -22,18 +22,10 @@ class Array:
 
 @dataclass(frozen=True)
 class Memories:
-    """Arrays of a plan; none if it has one arena.
+    """Arrays of a plan; none if it has one arena."""
 
-    Attributes
-    ----------
-    arrays_used
-        Memories that hold something, in the plan's order.
-    start
-        Address of each of the plan's memories.
-    """
-
-    arrays_used: tuple[Array, ...]
-    start: dict[str, int]
+    arrays_used: tuple[Array, ...]  # memories that hold something, in the plan's order
+    start: dict[str, int]  # address of each of the plan's memories
 
     @classmethod
     def of(cls, plan: Plan) -> Memories:

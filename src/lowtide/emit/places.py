@@ -57,13 +57,7 @@ def dims_of(shape: tuple[int, ...]) -> dict[int, int]:
 
 
 def sizes_of(tensor: Tensor) -> Three:
-    """Rows, columns and channels of a tensor.
-
-    Raises
-    ------
-    InputError
-        It has more than four dimensions, or a batch.
-    """
+    """Rows, columns and channels of a tensor. Raises `InputError`: it has more than four dimensions, or a batch."""
     shape = tensor.shape or ()
     if len(shape) > 4 or (len(shape) == 4 and shape[0] != 1):
         raise InputError(
@@ -92,19 +86,11 @@ def complete(base: int, sizes: Three, unit: int = 1) -> View:
 
 @dataclass(frozen=True)
 class Places:
-    """Where a plan's tensors lie.
+    """Where a plan's tensors lie."""
 
-    Attributes
-    ----------
-    graph
-        The user's, with the tensors inside of branches.
-    branches
-        Of each IF.
-    """
-
-    graph: Graph
+    graph: Graph  # the user's, with the tensors inside of branches
     plan: Plan
-    branches: Mapping[int, tuple[Branch, Branch]] = field(default_factory=dict)
+    branches: Mapping[int, tuple[Branch, Branch]] = field(default_factory=dict)  # of each IF
 
     @cached_property
     def _behind(self) -> tuple[dict[int, int | str], int]:
@@ -168,13 +154,8 @@ class Places:
         return self._offsets.get(tensor, self._given_views.get(tensor))
 
     def complete_at(self, tensor: int) -> int:
-        """Byte of the arena, or of all memories one after the other, at which a complete tensor begins.
-
-        Raises
-        ------
-        InputError
-            The plan gives it none.
-        """
+        """Byte of the arena, or of all memories one after the other, at which a complete tensor begins. Raises
+        `InputError`: the plan gives it none."""
         offset = self.offset_of(tensor)
         if offset is None:
             raise InputError(f"the plan has no address for {self.graph.tensor_by_id[tensor].label}; plan it again")

@@ -30,35 +30,19 @@ _COUNTER_WORDS = 3
 
 @dataclass(frozen=True)
 class CodeSizes:
-    """What the code takes.
+    """What the code takes."""
 
-    Attributes
-    ----------
-    arena_bytes, weight_bytes
-        The plan's arena; constants of the model, multipliers and shifts among them.
-    counter_bytes
-        Counters of the schedule, static, in addition to the arena.
-    state_bytes
-        What operators keep from one run to the next, static too.
-    macs
-        Multiply-accumulates of one run.
-    moved_bytes
-        That ops read and write in one run: each tensor and each constant once for each op.
-    loops, ops
-        Row loops, and ops in all.
-    boards
-        A row for each board that the code was run on (`docs/contract.md`).
-    """
-
+    # arena_bytes, weight_bytes: the plan's arena; constants of the model, multipliers and shifts among them
     arena_bytes: int
     weight_bytes: int
-    counter_bytes: int
-    state_bytes: int
-    macs: int
-    moved_bytes: int
+    counter_bytes: int  # counters of the schedule, static, in addition to the arena
+    state_bytes: int  # what operators keep from one run to the next, static too
+    macs: int  # multiply-accumulates of one run
+    moved_bytes: int  # that ops read and write in one run: each tensor and each constant once for each op
+    # loops, ops: row loops, and ops in all
     loops: int
     ops: int
-    boards: tuple[dict[str, Any], ...] = ()
+    boards: tuple[dict[str, Any], ...] = ()  # a row for each board that the code was run on (`docs/contract.md`)
 
 
 @dataclass(frozen=True)
@@ -71,13 +55,8 @@ class Project:
 
 
 def check(graph: Graph, data: bytes) -> None:
-    """Whether C can be written for a graph: asked before it is planned.
-
-    Raises
-    ------
-    InputError
-        It is of no .tflite file, or has an op or a tensor that no kernel takes.
-    """
+    """Whether C can be written for a graph: asked before it is planned. Raises `InputError`: it is of no .tflite file,
+    or has an op or a tensor that no kernel takes."""
     place = graph.source or graph.name
     if not isinstance(graph.file, TfliteFile):
         raise InputError("C is written for .tflite files; convert the model", place)
@@ -123,24 +102,9 @@ def named(files: dict[str, str], name: str) -> dict[str, str]:
 
 
 def project(graph: Graph, plan: Plan, data: bytes, name: str = "model") -> Project:
-    """A plan as a project in C.
-
-    Parameters
-    ----------
-    graph
-        Of a .tflite file, as `check` lets it pass.
-    plan
-        For it, in one arena, with or without row loops.
-    data
-        The file.
-    name
-        What all files, functions and macros begin with.
-
-    Raises
-    ------
-    InputError
-        As `check`, or the plan has what code is not written for.
-    """
+    """A plan as a project in C. `graph`: of a .tflite file, as `check` lets it pass. `plan`: for it, in one arena, with
+    or without row loops. `data`: the file. `name`: what all files, functions and macros begin with. Raises
+    `InputError`: as `check`, or the plan has what code is not written for."""
     check(graph, data)
     _check_plan(plan, graph)
     inlined, branches = with_bodies(graph)

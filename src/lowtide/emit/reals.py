@@ -77,13 +77,8 @@ def convolved(material: Material, op: Op, find: Find) -> Kernel:
 
 
 def multiplied(material: Material, op: Op, find: Find) -> Kernel:
-    """FULLY_CONNECTED, and BATCH_MATMUL with a constant: a convolution of one tap over as many pixels as rows.
-
-    Raises
-    ------
-    InputError
-        Its weights are not one constant matrix, or the plan has a tensor in rows of another shape.
-    """
+    """FULLY_CONNECTED, and BATCH_MATMUL with a constant: a convolution of one tap over as many pixels as rows. Raises
+    `InputError`: its weights are not one constant matrix, or the plan has a tensor in rows of another shape."""
     x, y, w = material.data(op), material.result(op), material.given(op, 1)
     held = _held(material, w)
     if op.type == "BATCH_MATMUL":
@@ -141,13 +136,7 @@ def pooled(material: Material, op: Op, find: Find) -> Kernel:
 
 
 def softmax(material: Material, op: Op, find: Find) -> Kernel:
-    """SOFTMAX.
-
-    Raises
-    ------
-    InputError
-        The plan has a tensor channel by channel.
-    """
+    """SOFTMAX. Raises `InputError`: the plan has a tensor channel by channel."""
     x, y = material.data(op), material.result(op)
     source, target = find(x.id), find(y.id)
     fit(x.shape == y.shape)
@@ -161,13 +150,8 @@ def softmax(material: Material, op: Op, find: Find) -> Kernel:
 
 
 def reduced(material: Material, op: Op, find: Find) -> Kernel:
-    """MEAN, SUM, REDUCE_MAX, REDUCE_MIN and REDUCE_PROD along any dimensions.
-
-    Raises
-    ------
-    InputError
-        Its dimensions are no constants, or it has other types or scales.
-    """
+    """MEAN, SUM, REDUCE_MAX, REDUCE_MIN and REDUCE_PROD along any dimensions. Raises `InputError`: its dimensions are
+    no constants, or it has other types or scales."""
     x, y = material.data(op), material.result(op)
     shape, rank = x.shape or (), len(x.shape or ())
     axes = {d % rank for d in material.weights.numbers(material.given(op, 1).id)}
@@ -207,13 +191,7 @@ def reduced(material: Material, op: Op, find: Find) -> Kernel:
 
 def in_parts(kernel: Kernel, sizes: Three, along: Sequence[int]) -> Kernel:
     """A product or a reduction whose operand comes part by part along these of rows, columns and channels: it is added
-    up in the result, in the same order as at once.
-
-    Raises
-    ------
-    InputError
-        The order would be another one.
-    """
+    up in the result, in the same order as at once. Raises `InputError`: the order would be another one."""
     if kernel.name == "real_conv" and kernel.sizes_in == sizes and list(along) == [_CHANNELS]:
         return replace(kernel, name="real_conv_parts", sizes=sizes)
     if kernel.reduces and tuple(along) == kernel.reduces[: len(along)]:

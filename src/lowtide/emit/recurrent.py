@@ -44,13 +44,8 @@ def logistic_curve() -> list[int]:
 
 
 def lstm(material: Material, op: Op, find: Find) -> Kernel:
-    """UNIDIRECTIONAL_SEQUENCE_LSTM of 8 bits with cells of 16.
-
-    Raises
-    ------
-    InputError
-        It is of a kind or of types that TFLM does not take, or no code is written for.
-    """
+    """UNIDIRECTIONAL_SEQUENCE_LSTM of 8 bits with cells of 16. Raises `InputError`: it is of a kind or of types that
+    TFLM does not take, or no code is written for."""
     x, y = material.data(op), material.result(op)
     given = [None if t is None else material.graph.tensor_by_id[t] for t in (op.operands or op.inputs)]
     fit(len(given) == _INPUTS)

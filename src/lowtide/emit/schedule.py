@@ -39,61 +39,35 @@ class Source:
 
 @dataclass(frozen=True)
 class Node:
-    """An op of a loop, or an input: `node_t` of the code.
+    """An op of a loop, or an input: `node_t` of the code."""
 
-    Attributes
-    ----------
-    kernel
-        Its name, and `index`, which of that kernel's parameters.
-    positions, width
-        How many, and how many of them for each row of the first of two axes.
-    axes
-        Dimension of the result along each axis; -1: none.
-    reads
-        For each operand that is there in parts: its maker, then the numbers of `read_t`.
-    followers
-        Nodes that run as far as they can once a position of this one is there, in the order in which they are tried.
-    aside
-        Whether the driving node needs nothing of it.
-    leaves
-        Whether it has to be finished at the end of the loop.
-    guard
-        Byte of the condition that it runs by, and what that has to be.
-    """
-
-    kernel: str
+    kernel: str  # its name, and `index`, which of that kernel's parameters
     index: int
+    # positions, width: how many, and how many of them for each row of the first of two axes
     positions: int
     width: int
     sizes: Three
-    axes: tuple[int, int]
+    axes: tuple[int, int]  # dimension of the result along each axis; -1: none
+    # For each operand that is there in parts: its maker, then the numbers of `read_t`
     reads: tuple[tuple[int, ...], ...] = ()
+    # Nodes that run as far as they can once a position of this one is there, in the order in which they are tried
     followers: tuple[int, ...] = ()
-    leaves: bool = False
-    aside: bool = False
-    guard: tuple[int, bool] | None = None
+    leaves: bool = False  # whether it has to be finished at the end of the loop
+    aside: bool = False  # whether the driving node needs nothing of it
+    guard: tuple[int, bool] | None = None  # byte of the condition that it runs by, and what that has to be
 
 
 @dataclass
 class Schedule:
-    """All steps of a plan.
-
-    Attributes
-    ----------
-    kernels
-        Parameters of each kernel by its name, in the order of their index.
-    loops
-        Nodes of each step.
-    sources
-        Inputs that are passed in slices.
-    """
+    """All steps of a plan."""
 
     places: Places
     makers: Kernels
     branches: Mapping[int, tuple[Branch, Branch]] = field(default_factory=dict)
+    # Parameters of each kernel by its name, in the order of their index
     kernels: dict[str, list[Kernel]] = field(default_factory=dict)
-    loops: list[list[Node]] = field(default_factory=list)
-    sources: list[Source] = field(default_factory=list)
+    loops: list[list[Node]] = field(default_factory=list)  # nodes of each step
+    sources: list[Source] = field(default_factory=list)  # inputs that are passed in slices
 
     def __post_init__(self) -> None:
         graph, plan = self.places.graph, self.places.plan

@@ -67,13 +67,7 @@ def moved(x: Tensor, y: Tensor, find: Find, dims: Mapping[int, int], begins: Seq
 
 
 def transposed(material: Material, op: Op, find: Find) -> Kernel:
-    """TRANSPOSE.
-
-    Raises
-    ------
-    InputError
-        Its order is no constant.
-    """
+    """TRANSPOSE. Raises `InputError`: its order is no constant."""
     x, y = material.data(op), material.result(op)
     order = material.weights.numbers(material.given(op, 1).id)
     fit(sorted(order) == list(range(len(x.shape or ()))) and len(y.shape or ()) == len(order))
@@ -81,13 +75,8 @@ def transposed(material: Material, op: Op, find: Find) -> Kernel:
 
 
 def sliced(material: Material, op: Op, find: Find) -> Kernel:
-    """SLICE and STRIDED_SLICE.
-
-    Raises
-    ------
-    InputError
-        Where it begins is no constant, it adds dimensions, or counts down or in steps in a row loop.
-    """
+    """SLICE and STRIDED_SLICE. Raises `InputError`: where it begins is no constant, it adds dimensions, or counts down
+    or in steps in a row loop."""
     x, y = material.data(op), material.result(op)
     shape, begins = x.shape or (), list(material.weights.numbers(material.given(op, 1).id))
     fit(len(begins) == len(shape))
@@ -136,13 +125,8 @@ def _stepped(
 
 
 def packed(material: Material, op: Op, find: Find) -> Kernel:
-    """PACK: tensors along a dimension that they have not.
-
-    Raises
-    ------
-    InputError
-        They have other types or scales than the result.
-    """
+    """PACK: tensors along a dimension that they have not. Raises `InputError`: they have other types or scales than the
+    result."""
     y = material.result(op)
     axis = op.attributes.get("axis", 0) % len(y.shape or (0,))
     given = [material.given(op, i) for i in range(len(op.operands or op.inputs))]
@@ -152,13 +136,8 @@ def packed(material: Material, op: Op, find: Find) -> Kernel:
 
 
 def concatenated(material: Material, op: Op, find: Find) -> Kernel:
-    """CONCATENATION of numbers of any width, and with constants.
-
-    Raises
-    ------
-    InputError
-        It has an activation, or operands of other types or scales.
-    """
+    """CONCATENATION of numbers of any width, and with constants. Raises `InputError`: it has an activation, or operands
+    of other types or scales."""
     y = material.result(op)
     if op.attributes.get("fused_activation_function", 0):
         raise InputError("it has an activation; C is written for none")
@@ -205,13 +184,7 @@ def shape(material: Material, op: Op, find: Find) -> Kernel:
 
 
 def split(material: Material, op: Op, find: Find) -> Kernel:
-    """SPLIT, SPLIT_V and UNPACK: the kernel runs over the operand.
-
-    Raises
-    ------
-    InputError
-        Its dimension is no constant.
-    """
+    """SPLIT, SPLIT_V and UNPACK: it runs over the operand. Raises `InputError`: its dimension is no constant."""
     axis_at = {"SPLIT": 0, "SPLIT_V": 2}
     x = material.data(op, 1 if op.type == "SPLIT" else 0)
     rank = len(x.shape or ())
@@ -241,13 +214,7 @@ def split(material: Material, op: Op, find: Find) -> Kernel:
 
 
 def padded(material: Material, op: Op, find: Find) -> Kernel:
-    """PAD and PADV2.
-
-    Raises
-    ------
-    InputError
-        Its borders or their value are no constants.
-    """
+    """PAD and PADV2. Raises `InputError`: its borders or their value are no constants."""
     x, y = material.data(op), material.result(op)
     check_copied(x, y)
     borders = _borders(material, op, x, y)
@@ -274,13 +241,7 @@ def _borders(material: Material, op: Op, x: Tensor, y: Tensor) -> Three:
 
 
 def mirrored(material: Material, op: Op, find: Find) -> Kernel:
-    """MIRROR_PAD.
-
-    Raises
-    ------
-    InputError
-        Its borders are no constants.
-    """
+    """MIRROR_PAD. Raises `InputError`: its borders are no constants."""
     x, y = material.data(op), material.result(op)
     check_copied(x, y)
     offset = 1 if op.attributes.get("mode", 0) == 0 else 0
@@ -291,13 +252,8 @@ def mirrored(material: Material, op: Op, find: Find) -> Kernel:
 
 
 def reshaped(material: Material, op: Op, find: Find) -> Kernel:
-    """RESHAPE and its like: nothing to do where the result overwrites the input.
-
-    Raises
-    ------
-    InputError
-        The plan has one of both in rows, and they have other ones.
-    """
+    """RESHAPE and its like: nothing to do where the result overwrites the input. Raises `InputError`: the plan has one
+    of both in rows, and they have other ones."""
     x, y = material.data(op), material.result(op)
     check_copied(x, y)
     source, target = find(x.id), find(y.id)

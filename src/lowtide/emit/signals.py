@@ -48,13 +48,8 @@ def turns(half: int) -> tuple[list[int], list[int]]:
 
 
 def signal(material: Material, op: Op, find: Find) -> Kernel:
-    """A signal operator, which runs outside of loops.
-
-    Raises
-    ------
-    InputError
-        Its types, shapes or options are others than TFLM takes, or the plan has a tensor of it in parts.
-    """
+    """A signal operator, which runs outside of loops. Raises `InputError`: its types, shapes or options are others than
+    TFLM takes, or the plan has a tensor of it in parts."""
     given = [material.given(op, i) for i in range(len(op.operands or op.inputs))]
     results = [material.graph.tensor_by_id[t] for t in op.outputs]
     types, make = _TABLE[op.type]

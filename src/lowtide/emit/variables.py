@@ -21,26 +21,16 @@ _ASSIGNED = 2
 
 
 def no_op(material: Material, op: Op, find: Find) -> Kernel:
-    """VAR_HANDLE and CALL_ONCE: what they do is done before the first run.
-
-    Raises
-    ------
-    InputError
-        What CALL_ONCE runs does not only assign constants to variables.
-    """
+    """VAR_HANDLE and CALL_ONCE: what they do is done before the first run. Raises `InputError`: what CALL_ONCE runs
+    does not only assign constants to variables."""
     if op.type == "CALL_ONCE":
         _assignments(material, op)
     return NOTHING
 
 
 def remembered(material: Material, op: Op, find: Find) -> Kernel:
-    """READ_VARIABLE and ASSIGN_VARIABLE.
-
-    Raises
-    ------
-    InputError
-        The variable is not of this model, or the plan has the tensor in rows.
-    """
+    """READ_VARIABLE and ASSIGN_VARIABLE. Raises `InputError`: the variable is not of this model, or the plan has the
+    tensor in rows."""
     writes = op.type == "ASSIGN_VARIABLE"
     tensor = material.data(op, 1) if writes else material.result(op)
     name, view = _name(material, op.inputs[0]), find(tensor.id)

@@ -34,29 +34,16 @@ def c_type(dtype: str) -> str:
 
 @dataclass
 class Weights:
-    """Arrays of a model, each once.
+    """Arrays of a model, each once."""
 
-    Attributes
-    ----------
-    graph
-        Read from `data`, a .tflite file.
-    arrays
-        Type and numbers of each name, in the order in which they were asked for.
-    """
-
-    graph: Graph
+    graph: Graph  # read from `data`, a .tflite file
     data: bytes
+    # Type and numbers of each name, in the order in which they were asked for
     arrays: dict[str, tuple[str, tuple[int | str, ...]]] = field(default_factory=dict)
     _names: dict[tuple[str, tuple[int | str, ...]], str] = field(default_factory=dict)
 
     def numbers(self, tensor: int) -> tuple[int, ...]:
-        """What a constant holds.
-
-        Raises
-        ------
-        InputError
-            It is none, or of a type that no kernel here takes.
-        """
+        """What a constant holds. Raises `InputError`: it is none, or of a type that no kernel here takes."""
         t = self.graph.tensor_by_id[tensor]
         kind = _TYPES.get(t.dtype or "")
         if kind is None:

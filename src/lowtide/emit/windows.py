@@ -24,13 +24,8 @@ def check_int(number: int) -> None:
 
 
 def windows(op: Op, taps: tuple[int, int], sizes: Sequence[int], rows_made: Three) -> tuple[Window, Window]:
-    """Windows over rows and over columns.
-
-    Raises
-    ------
-    InputError
-        A step is 0, or the result has other rows than the window makes.
-    """
+    """Windows over rows and over columns. Raises `InputError`: a step is 0, or the result has other rows than the
+    window makes."""
     result = []
     for side, many, size, rows in zip("hw", taps, sizes, rows_made[:2], strict=True):
         window = tflite_window(op.attributes, side, many)

@@ -50,16 +50,10 @@ class Chosen:
 
 @dataclass
 class Choice:
-    """The search for segments.
-
-    Attributes
-    ----------
-    budget
-        Bytes that the arena may have; None: the least arena that is at most `SLOWER`.
-    """
+    """The search for segments."""
 
     layers: Layers
-    budget: int | None = None
+    budget: int | None = None  # bytes that the arena may have; None: the least arena that is at most `SLOWER`
     flow: Flow = field(init=False)
     lives: Lives = field(init=False)
     costs: Costs = field(init=False)

@@ -84,25 +84,15 @@ class Places:
 
 @dataclass
 class Code:
-    """What is written of chosen segments.
-
-    Attributes
-    ----------
-    tables
-        Parameters of each kind of call, initialisers.
-    rows
-        Of each layer its kind, and the index of its parameters.
-    own
-        lowtide's own kernels.
-    """
+    """What is written of chosen segments."""
 
     parameters: Parameters
     places: Places = field(init=False)
     makers: Kernels = field(init=False)
     sources: tuple[Source, ...] = ()
-    tables: dict[str, list[str]] = field(default_factory=dict)
-    rows: list[tuple[str, int]] = field(default_factory=list)
-    own: dict[str, list[Kernel]] = field(default_factory=dict)
+    tables: dict[str, list[str]] = field(default_factory=dict)  # parameters of each kind of call, initialisers
+    rows: list[tuple[str, int]] = field(default_factory=list)  # of each layer its kind, and the index of its parameters
+    own: dict[str, list[Kernel]] = field(default_factory=dict)  # lowtide's own kernels
     macs: int = 0
 
     def __post_init__(self) -> None:

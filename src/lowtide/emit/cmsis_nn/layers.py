@@ -47,43 +47,20 @@ class Operand:
 
 @dataclass(frozen=True)
 class Layer:
-    """What runs an op.
-
-    Attributes
-    ----------
-    kind
-        ``conv``, ``depthwise``, ``product``, ``pool``, ``add``, ``mul``, ``softmax``, ``concat``, ``sum`` or ``own``.
-    operands
-        Tensors that are no constants, in their order.
-    result
-        The tensor that it makes; `NO_TENSOR`: it keeps what it reads, as a variable does.
-    more
-        What else ``own`` makes in its call, as SPLIT does.
-    rows
-        That its calls count to: of the result, of a sum of its operand; 1 of what has no rows.
-    single
-        Whether it runs in one call, whatever its rows.
-    guard
-        Of an op of a branch the condition's tensor, and what that has to be.
-    columns
-        Of a convolution or pool.
-    sums_bytes
-        Accumulators that it keeps from its first call to its last, unless it runs in one.
-    macs
-        Multiply-accumulates of a row.
-    """
+    """What runs an op."""
 
     op: Op
+    # ``conv``, ``depthwise``, ``product``, ``pool``, ``add``, ``mul``, ``softmax``, ``concat``, ``sum`` or ``own``
     kind: str
-    operands: tuple[Operand, ...]
-    result: int
-    rows: int
-    columns: Window = SAME_ROWS
-    sums_bytes: int = 0
-    macs: int = 0
-    single: bool = False
-    guard: tuple[int, bool] | None = None
-    more: tuple[int, ...] = ()
+    operands: tuple[Operand, ...]  # tensors that are no constants, in their order
+    result: int  # the tensor that it makes; `NO_TENSOR`: it keeps what it reads, as a variable does
+    rows: int  # that its calls count to: of the result, of a sum of its operand; 1 of what has no rows
+    columns: Window = SAME_ROWS  # of a convolution or pool
+    sums_bytes: int = 0  # accumulators that it keeps from its first call to its last, unless it runs in one
+    macs: int = 0  # multiply-accumulates of a row
+    single: bool = False  # whether it runs in one call, whatever its rows
+    guard: tuple[int, bool] | None = None  # of an op of a branch the condition's tensor, and what that has to be
+    more: tuple[int, ...] = ()  # what else ``own`` makes in its call, as SPLIT does
 
     @property
     def streams(self) -> bool:
@@ -98,22 +75,13 @@ class Layer:
 
 @dataclass
 class Layers:
-    """All layers of a graph in an order.
-
-    Attributes
-    ----------
-    order
-        Ops, by id.
-    simd
-        ``none``, ``dsp`` or ``mve``; ``any``: scratch suffices for each of them.
-    branches
-        Of each IF, as `with_bodies` has them, with the graph that has their tensors.
-    """
+    """All layers of a graph in an order."""
 
     graph: Graph
     weights: Weights
-    order: Sequence[int]
-    simd: str = "any"
+    order: Sequence[int]  # ops, by id
+    simd: str = "any"  # ``none``, ``dsp`` or ``mve``; ``any``: scratch suffices for each of them
+    # Of each IF, as `with_bodies` has them, with the graph that has their tensors
     branches: Mapping[int, tuple[Branch, Branch]] = field(default_factory=dict[int, tuple[Branch, Branch]])
     listed: list[Layer] = field(init=False)
     root: dict[int, int] = field(default_factory=dict)

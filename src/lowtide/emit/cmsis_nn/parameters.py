@@ -19,20 +19,12 @@ from lowtide.ops.index import Window
 
 @dataclass
 class Parameters:
-    """Of the layers of chosen segments.
-
-    Attributes
-    ----------
-    fronts
-        Number of each row buffer.
-    part_of
-        The segment of each layer.
-    """
+    """Of the layers of chosen segments."""
 
     choice: Choice
     chosen: Chosen
-    fronts: dict[int, int] = field(init=False)
-    part_of: dict[int, Segment] = field(init=False)
+    fronts: dict[int, int] = field(init=False)  # number of each row buffer
+    part_of: dict[int, Segment] = field(init=False)  # the segment of each layer
 
     def __post_init__(self) -> None:
         parts = self.chosen.parts

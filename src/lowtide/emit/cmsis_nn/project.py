@@ -22,28 +22,11 @@ from lowtide.write.c_header import comment
 def library_project(
     graph: Graph, data: bytes, order: Sequence[int], simd: str, budget: int | None, name: str = "model"
 ) -> tuple[Project, Chosen]:
-    """A model as a project in C that calls CMSIS-NN, and what was chosen.
-
-    Parameters
-    ----------
-    graph
-        Of a .tflite file with one subgraph.
-    data
-        The file.
-    order
-        Its ops in turn.
-    simd
-        Instructions that CMSIS-NN will be compiled for: ``none``, ``dsp``, ``mve`` or ``any``.
-    budget
-        Bytes that the arena may have; None: the least arena that costs little time.
-    name
-        What all files, functions and macros begin with.
-
-    Raises
-    ------
-    InputError
-        It has an op or a tensor that no kernel takes.
-    """
+    """A model as a project in C that calls CMSIS-NN, and what was chosen. `graph`: of a .tflite file with one subgraph.
+    `data`: the file. `order`: its ops in turn. `simd`: instructions that CMSIS-NN will be compiled for: ``none``,
+    ``dsp``, ``mve`` or ``any``. `budget`: bytes that the arena may have; None: the least arena that costs little time.
+    `name`: what all files, functions and macros begin with. Raises `InputError`: it has an op or a tensor that no
+    kernel takes."""
     graph, branches = with_bodies(graph)
     weights = Weights(graph, data)
     layers = Layers(graph, weights, order, simd, branches)

@@ -128,13 +128,8 @@ def _meet(one: Bytes, other: Bytes) -> bool:
 
 
 def check_segments(layers: Layers, chosen: Chosen) -> None:
-    """See that segments compute the model in their arena.
-
-    Raises
-    ------
-    VerificationError
-        ``arena``: a call would read what is not there, or layers are missing.
-    """
+    """See that segments compute the model in their arena. Raises `VerificationError`: ``arena``: a call would read what
+    is not there, or layers are missing."""
     play = _Play(layers, chosen.arena)
     for t in layers.graph.tensors:
         if t.kind is Kind.INPUT and ("tensor", t.id) in chosen.arena.at:

@@ -38,23 +38,13 @@ class Move:
 
 @dataclass(frozen=True)
 class Segment:
-    """Layers ``[begin, end)`` run together.
-
-    Attributes
-    ----------
-    rows
-        That a call makes at most, but for a layer that runs in one.
-    steps
-        Calls, and moves between them.
-    buffers
-        Rows that are kept of each tensor that has a row buffer.
-    """
+    """Layers ``[begin, end)`` run together."""
 
     begin: int
     end: int
-    rows: int
-    steps: tuple[Call | Move, ...]
-    buffers: dict[int, int]
+    rows: int  # that a call makes at most, but for a layer that runs in one
+    steps: tuple[Call | Move, ...]  # calls, and moves between them
+    buffers: dict[int, int]  # rows that are kept of each tensor that has a row buffer
 
     @property
     def calls(self) -> list[Call]:
@@ -64,19 +54,12 @@ class Segment:
 
 @dataclass
 class Flow:
-    """What the segments of a model have in common.
-
-    Attributes
-    ----------
-    maker
-        Index of the layer that makes a tensor, of the result of an IF the first.
-    readers
-        Indices of the layers that read it, ascending.
-    """
+    """What the segments of a model have in common."""
 
     layers: Layers
+    # Index of the layer that makes a tensor, of the result of an IF the first
     maker: dict[int, int] = field(default_factory=dict)
-    readers: dict[int, list[int]] = field(default_factory=dict)
+    readers: dict[int, list[int]] = field(default_factory=dict)  # indices of the layers that read it, ascending
 
     def __post_init__(self) -> None:
         for k, layer in enumerate(self.layers.listed):

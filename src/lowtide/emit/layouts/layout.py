@@ -33,24 +33,13 @@ _UNFUSED = '#pragma GCC optimize("fp-contract=off") /* no multiplication and add
 
 @dataclass(frozen=True)
 class Layout:
-    """A layout.
+    """A layout."""
 
-    Attributes
-    ----------
-    sources
-        Begins the path of each source.
-    added
-        Templates by the paths that they get, in which ``NAME`` is the model's name; none: the host's files stay.
-    has_library
-        Whether CMSIS-NN is to be had there.
-    has_flags
-        Whether its files set flags of the compiler; if not, sources of floats do.
-    """
-
-    sources: str = ""
+    sources: str = ""  # begins the path of each source
+    # Templates by the paths that they get, in which ``NAME`` is the model's name; none: the host's files stay
     added: Mapping[str, str] = field(default_factory=dict)
-    has_library: bool = True
-    has_flags: bool = True
+    has_library: bool = True  # whether CMSIS-NN is to be had there
+    has_flags: bool = True  # whether its files set flags of the compiler; if not, sources of floats do
 
     def paths(self, name: str) -> dict[str, str]:
         """By each file that it writes: the project's file, or the template, that becomes it."""
@@ -92,13 +81,7 @@ def check_layout(layout: str, *, library: bool) -> None:
 
 
 def laid_out(project: Project, layout: str, name: str) -> dict[str, str]:
-    """Texts of a project by their paths in a layout.
-
-    Parameters
-    ----------
-    name
-        What the project's files begin with.
-    """
+    """Texts of a project by their paths in a layout. `name`: what the project's files begin with."""
     chosen = LAYOUTS[layout]
     library = "arm_nnfunctions.h" in project.files[f"{name}.c"]
     words = {

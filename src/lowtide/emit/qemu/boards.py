@@ -29,52 +29,25 @@ _REGIONS = {"code": "its code", "constants": "its constants", "data": "its arena
 
 @dataclass(frozen=True)
 class Board:
-    """A board of qemu's, and what compiles for it.
+    """A board of qemu's, and what compiles for it."""
 
-    Attributes
-    ----------
-    name, title
-        In options, and in texts.
-    compiler
-        Its prefix.
-    flags
-        For the compiler.
-    emulator
-        The command line that runs a program, without the program.
-    start
-        The file that starts it.
-    simd
-        What CMSIS-NN is compiled for there.
-    packages
-        Of Debian: compiler, emulator, C library.
-    """
-
+    # name, title: in options, and in texts
     name: str
     title: str
-    compiler: str
-    flags: tuple[str, ...]
-    emulator: tuple[str, ...]
-    start: str
-    simd: str
-    packages: tuple[str, str, str]
+    compiler: str  # its prefix
+    flags: tuple[str, ...]  # for the compiler
+    emulator: tuple[str, ...]  # the command line that runs a program, without the program
+    start: str  # the file that starts it
+    simd: str  # what CMSIS-NN is compiled for there
+    packages: tuple[str, str, str]  # of Debian: compiler, emulator, C library
 
     def tool(self, name: str) -> str:
         """A tool of the compiler's."""
         return f"{self.compiler}{name}"
 
     def check(self, *, library: bool) -> None:
-        """See that the tools are there.
-
-        Parameters
-        ----------
-        library
-            Whether the program needs a C library.
-
-        Raises
-        ------
-        InputError
-            A tool is not installed; the message names its package.
-        """
+        """See that the tools are there. `library`: whether the program needs a C library. Raises `InputError`: a tool
+        is not installed; the message names its package."""
         missing = self._missing(library=library)
         if missing:
             there = ",".join(name for name, board in BOARDS.items() if not board._missing(library=library))
@@ -146,52 +119,25 @@ BOARDS = {
 
 @dataclass(frozen=True)
 class Run:
-    """What a run on a board took, all in bytes but for instructions.
+    """What a run on a board took, all in bytes but for instructions."""
 
-    Attributes
-    ----------
-    board
-        Its name.
-    arena_bytes
-        Of the arena, with counters and what is kept between runs.
-    stack_bytes
-        The most of the stack that the last run used.
-    flash_bytes
-        Code and constants, without those of the same program without a model.
-    instructions
-        Of the last run.
-    wrong
-        Runs whose result is another than expected.
-    first
-        Of the first such run: its number, the byte, what it is and what it should be.
-    """
-
-    board: str
-    arena_bytes: int
-    stack_bytes: int
-    flash_bytes: int
-    instructions: int
-    wrong: int
+    board: str  # its name
+    arena_bytes: int  # of the arena, with counters and what is kept between runs
+    stack_bytes: int  # the most of the stack that the last run used
+    flash_bytes: int  # code and constants, without those of the same program without a model
+    instructions: int  # of the last run
+    wrong: int  # runs whose result is another than expected
+    # Of the first such run: its number, the byte, what it is and what it should be
     first: tuple[int, int, int, int] | None = None
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Where programs for a board are compiled and linked.
+    """Where programs for a board are compiled and linked."""
 
-    Attributes
-    ----------
-    board
-        For which.
-    folder
-        For what is made; it gets the files of the boards.
-    library
-        Whether programs call functions of a C library.
-    """
-
-    board: Board
-    folder: Path
-    library: bool = False
+    board: Board  # for which
+    folder: Path  # for what is made; it gets the files of the boards
+    library: bool = False  # whether programs call functions of a C library
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -203,13 +149,8 @@ class Bench:
     def program(
         self, name: str, sources: Sequence[Path], words: Sequence[str] = (), archives: Sequence[Path | str] = ()
     ) -> Path:
-        """Compile and link sources, with what starts the board.
-
-        Raises
-        ------
-        InputError
-            It has more bytes than the board as qemu has it, or the compiler refuses it.
-        """
+        """Compile and link sources, with what starts the board. Raises `InputError`: it has more bytes than the board
+        as qemu has it, or the compiler refuses it."""
         starting = [self.compiled(self.folder / path, ["-std=gnu11"]) for path in (self.board.start, "qemu_board.c")]
         objects = [*starting, *(self.compiled(path, words) for path in sources)]
         out = self.folder / f"{name}.elf"
@@ -263,13 +204,8 @@ class Bench:
         return sum(map(int, _FLASH.findall(shown)))
 
     def run(self, program: Path, nothing: Path) -> Run:
-        """Run a program; `nothing` is the same one without a model, whose flash is not counted.
-
-        Raises
-        ------
-        VerificationError
-            It does not come to its end.
-        """
+        """Run a program; `nothing` is the same one without a model, whose flash is not counted. Raises
+        `VerificationError`: it does not come to its end."""
         command = [*self.board.emulator, "-icount", "shift=0", "-nographic", "-semihosting-config"]
         command += ["enable=on,target=native", "-kernel", str(program)]
         try:

@@ -16,13 +16,7 @@ _CALLED = re.compile(r"\barm_\w+")
 
 
 def library_folder() -> Path:
-    """The folder that the environment names.
-
-    Raises
-    ------
-    InputError
-        It names none, or one without the library.
-    """
+    """The folder that the environment names. Raises `InputError`: it names none, or one without the library."""
     given = os.environ.get(VARIABLE, "")
     folder = Path(given)
     if given and (folder / "Include/arm_nnfunctions.h").is_file() and (folder / "Source").is_dir():

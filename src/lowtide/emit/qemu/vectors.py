@@ -61,13 +61,7 @@ def tflm_vectors_of(model: Path) -> Vectors | str:
 
 
 def host_vectors(graph: Graph, project: Project, folder: Path) -> Vectors:
-    """Those of a project's own program on this machine.
-
-    Raises
-    ------
-    InputError
-        There is no compiler for it.
-    """
+    """Those of a project's own program on this machine. Raises `InputError`: there is no compiler for it."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         raise InputError(
@@ -111,22 +105,9 @@ def project_sources(project: Project, name: str, folder: Path) -> tuple[list[Pat
 
 
 def run_on(board: Board, project: Project, name: str, vectors: Vectors, folder: Path) -> Run:
-    """Compile a project for a board, and run it there.
-
-    Parameters
-    ----------
-    name
-        What the project's files and functions begin with.
-    folder
-        For what is made.
-
-    Raises
-    ------
-    InputError
-        The board has too little memory, or CMSIS-NN is not there.
-    VerificationError
-        The program does not end.
-    """
+    """Compile a project for a board, and run it there. `name`: what the project's files and functions begin with.
+    `folder`: for what is made. Raises `InputError`: the board has too little memory, or CMSIS-NN is not there. Raises
+    `VerificationError`: the program does not end."""
     bench = Bench(board, folder / board.name, needs_library(project))
     sources, words = project_sources(project, name, bench.folder / "emitted")
     archives = []
