@@ -23,24 +23,9 @@ if TYPE_CHECKING:
     from lowtide.api.budgets import Budgeted
     from lowtide.report.ci import CheckedModel
 
-FORMATS = ("text", "github", "junit")
 _VERDICTS = {0: "fits", 3: "does not fit", 4: "cannot fit", 6: "not proved least", INTERRUPTED: "interrupted"}
 _WORST_FIRST = (INTERRUPTED, 1, 5, 2, 4, 3, 6, 0)
 """Which exit status a list of models has: the first that one of them has."""
-
-
-def arguments(p: Any) -> None:
-    """Options of `check` in addition to those of planning."""
-    p.add_argument(
-        "--format", choices=FORMATS, default="text", metavar="FORMAT",
-        help="text (default); github: annotations of a workflow; junit: XML with a case for each model",
-    )  # fmt: skip
-    p.add_argument("--as-is", action="store_true", help="judge the file's own order instead of the best one")
-    project = p.add_argument_group("without MODEL: the budgets of a project")
-    project.add_argument("--config", metavar="F.toml", help="a file of budgets (default: lowtide.toml here)")
-    project.add_argument("--summary", metavar="S.md", help="append a table with pictures: before, now, what there is")
-    project.add_argument("--before", metavar="FOLDER", help="the project before: for the summary")
-    project.add_argument("--reports", metavar="FOLDER", help="write the HTML report of each model there")
 
 
 def run(options: argparse.Namespace) -> int:

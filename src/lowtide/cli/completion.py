@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from lowtide.cli.terminal import show, show_json
 from lowtide.cli.tree import GROUP, all_commands, commands_of, helps_of
@@ -49,14 +48,11 @@ class Command:
         return self.name.rpartition(" ")[0]
 
 
-def arguments(p: Any) -> None:
-    """What `completion` takes."""
-    p.add_argument("shell", choices=SHELLS, help="for which shell")
-
-
 def run(options: argparse.Namespace) -> int:
     """Print the script for a shell."""
-    text = script(options.shell, options.all_commands())
+    from lowtide.cli.parser import parser_of_all
+
+    text = script(options.shell, parser_of_all())
     if options.json:
         show_json({"shell": options.shell, "script": text})
     else:

@@ -1,10 +1,10 @@
-"""The command `report`, and the options of pictures that `plan` takes."""
+"""The command `report`, and the pictures that a command line asks for."""
 
 from __future__ import annotations
 
 import argparse
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lowtide.cli.terminal import has_unicode, say, show, show_json
 
@@ -45,28 +45,6 @@ def _print(path: str, *, as_json: bool) -> None:
     show(screen_text(view, width=width, plain=not has_unicode(), cut=WIDTH))
 
 
-def arguments(p: Any) -> None:
-    """Words of `lowtide report`."""
-    p.add_argument(
-        "plans",
-        metavar="P.json",
-        nargs="+",
-        help="a plan; of two the first is the one before; of more one at a time is shown",
-    )
-    p.add_argument(
-        "-o", dest="report", metavar="R.html", help="the report: one file, no network (without an output: thirty lines)"
-    )
-    _trace(p)
-    p.add_argument("--svg", metavar="NAME", help="each figure as an SVG file, NAME-live.svg and so on")
-    p.add_argument("--png", metavar="NAME", help="each figure as a PNG file (needs the extra plot)")
-
-
-def options_of_plan(p: Any) -> None:
-    """Words that `lowtide research plan` takes."""
-    p.add_argument("--report", metavar="R.html", help="a picture of the plan: one HTML file, no network")
-    _trace(p)
-
-
 def pictures_of(options: argparse.Namespace) -> Pictures:
     """What is wanted."""
     from lowtide.api.reporting import Pictures
@@ -74,8 +52,3 @@ def pictures_of(options: argparse.Namespace) -> Pictures:
     return Pictures(
         options.report, options.trace, getattr(options, "svg", None), options.overlay, getattr(options, "png", None)
     )
-
-
-def _trace(p: Any) -> None:
-    p.add_argument("--trace", metavar="T.json", help="live bytes and lives for Perfetto or chrome://tracing")
-    p.add_argument("--overlay", metavar="O.json", help="node data for Model Explorer: each op by its live bytes")

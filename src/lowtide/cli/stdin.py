@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lowtide.cli import commands
 from lowtide.errors import InputError
 from lowtide.files import MOST_JSON_BYTES
 
@@ -23,7 +22,7 @@ def spooled(options: argparse.Namespace) -> Iterator[None]:
     """Let the options name a file in place of a pipe, if a model or the plan to check is one. Raises `InputError`:
     nothing comes, more than a graph JSON can have, or both are to come on the standard input."""
     models = getattr(options, "models", None) or [getattr(options, "model", None)]
-    names = [*models, options.plan_file if options.command is commands.verify else None]  # else it is written
+    names = [*models, options.plan_file if options.parser.prog == "lowtide verify" else None]  # else it is written
     if not any(map(_is_piped, names)):
         yield
         return

@@ -7,37 +7,7 @@ from typing import Any
 
 from lowtide import api
 from lowtide.cli.terminal import say, show, show_json
-from lowtide.cli.values import count
 from lowtide.errors import InputError
-
-
-def arguments(p: Any) -> None:
-    """What `sweep` takes."""
-    p.add_argument("models", metavar="MODEL", nargs="+", help="models, and folders, which stand for those below")
-    p.add_argument("-o", dest="out", metavar="T.csv", help="the table, .csv or .parquet; the same call goes on with it")
-    p.add_argument("--targets", default="auto", metavar="NAME,...", help="memory rules, by commas (default: auto)")
-    p.add_argument("--budgets", metavar="SIZE,...", help="what the arena may take, by commas; also 70%%")
-    p.add_argument(
-        "--vary", action="append", default=[], metavar="OPTION=A,B", type=_varied,
-        help="values of an option of `lowtide research plan`, as time=5,60 or allow=,fission; where one has commas, "
-        "semicolons stand between them: 'allow=fission;fission,recompute'; may be given several times",
-    )  # fmt: skip
-    p.add_argument("--jobs", type=count, metavar="N", help="processes (default: one for each core)")
-    p.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler, whose workers do it (extra sweep)")
-    p.add_argument("--fresh", action="store_true", help="begin anew, whatever an earlier run has done")
-
-
-def _varied(text: str) -> tuple[str, list[str]]:
-    """An option and its values; with a semicolon among them commas are parts of a value.
-
-    >>> _varied("allow=,fission"), _varied("allow=alias;fission,recompute")
-    (('allow', ['', 'fission']), ('allow', ['alias', 'fission,recompute']))
-    """
-    name, equals, values = text.partition("=")
-    if not (name and equals):
-        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not OPTION=A,B")
-    return name.replace("-", "_"), values.split(";" if ";" in values else ",")
-
 
 _NUMBERS = {"max_ops": int, "seed": int, "time": float}
 _FLAGS = ("exact_bits", "overwrite_inputs", "pin_inputs", "stream_input")

@@ -89,19 +89,6 @@ def model_sizes(parser: Any, *, several: bool = False) -> None:
     )  # fmt: skip
 
 
-def model_options(parser: Any, *, several: bool = False, settings: bool = False) -> None:
-    """Sizes, and whether inputs may be overwritten; `settings`: the command has ``--set``."""
-    model_sizes(parser, several=several)
-    kept = " (to keep them to the end: --set keep_inputs=true)" if settings else ""
-    inputs = parser.add_mutually_exclusive_group()
-    inputs.add_argument("--overwrite-inputs", action="store_true", help="graph inputs may be overwritten in place")
-    inputs.add_argument(
-        "--pin-inputs",
-        action="store_true",
-        help=f"graph inputs are not overwritten in place{kept}",
-    )
-
-
 def dims_of(given: Sequence[tuple[str, int | Sequence[int]]]) -> Dims:
     """One size for each dimension, one shape for each tensor. Raises `InputError` if there are two, or a list."""
     dims: dict[str, int | Sequence[int]] = {}
@@ -178,55 +165,13 @@ def setting(text: str) -> tuple[str, str, str]:
     return (method, option, value) if dot else ("target", left, value)
 
 
-def kept(p: Any) -> None:
-    """Tensors that keep their memory."""
-    p.add_argument(
-        "--persistent", action="append", default=[], metavar="TENSOR",
-        help="keeps memory of its own from before the first step to after the last",
-    )  # fmt: skip
-    p.add_argument(
-        "--double-buffer", dest="double_buffered", action="append", default=[], metavar="TENSOR",
-        help="the same, with room for two: one to work on, one to fill or to empty",
-    )  # fmt: skip
+def varied(text: str) -> tuple[str, list[str]]:
+    """An option and its values; with a semicolon among them commas are parts of a value.
 
-
-def fixed(p: Any) -> None:
-    """Tensors at given offsets."""
-    p.add_argument(
-        "--fix", dest="fixed", action="append", default=[], metavar="TENSOR=OFFSET", type=tensor_offset,
-        help="place a tensor there: bytes from the start of the arena, also 0x...",
-    )  # fmt: skip
-
-
-def budget(p: Any, *, share: bool = False) -> None:
-    """Bytes that there are, and those that stay free; `share`: also in percent of the file order's peak."""
-    part = "; 70%% is a part of the peak in file order" if share else ""
-    p.add_argument("--budget", metavar="SIZE", help=f"what arena and reserve may take{part}")
-    p.add_argument("--reserve", metavar="SIZE", help="bytes to keep free of the budget")
-
-
-def banks(p: Any) -> None:
-    """Several memories, each tensor wholly in one."""
-    p.add_argument(
-        "--bank", dest="banks", action="append", default=[], metavar="NAME=SIZE",
-        help="one memory (repeat, fastest first); each tensor is put in exactly one, as few bytes as possible in the "
-        "slow ones",
-    )  # fmt: skip
-    p.add_argument("--board", metavar="NAME", help="the memories of a board (`lowtide research board`), or of a file")
-    p.add_argument(
-        "--place", dest="places", action="append", default=[], metavar="TENSOR=NAME,...", type=tensor_place,
-        help="the memories that a tensor may lie in, the preferred one first",
-    )  # fmt: skip
-
-
-def spilling(p: Any) -> None:
-    """A fast memory that is too small, and those behind it."""
-    p.add_argument(
-        "--memory", dest="memories", action="append", default=[], metavar="NAME=SIZE",
-        help="a memory for a plan with spilling, fastest first; an unbounded host stands behind the last",
-    )  # fmt: skip
-    p.add_argument(
-        "--moves", action="append", default=[], metavar="NAME=VALUE", type=move_cost,
-        help="what a move costs: write_once, inputs_have_copy, outputs_written_early, outputs_end_fast, parameters, "
-        "rematerialise (true or false), lead (steps), bandwidth (bytes a second), flops (a second)",
-    )  # fmt: skip
+    >>> varied("allow=,fission"), varied("allow=alias;fission,recompute")
+    (('allow', ['', 'fission']), ('allow', ['alias', 'fission,recompute']))
+    """
+    name, equals, values = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not OPTION=A,B")
+    return name.replace("-", "_"), values.split(";" if ";" in values else ",")
