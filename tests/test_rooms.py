@@ -61,8 +61,7 @@ ELSEWHERE = {
     # a rule and the runtime that it is about
     "rules/litert/test_rule.py": "runtimes/litert",
     "rules/litert/test_temporaries.py": "run/tflite_process",
-    "run/test_session_texts.py": "run/session_texts/cpp run/session_texts/javascript",
-    "runtimes/test_onnxruntime.py": "run/ort_session verify/check/runtime_arena run/session_texts/python",
+    "runtimes/test_onnxruntime.py": "run/ort_session verify/check/runtime_arena",
     "runtimes/tflm/test_target.py": "rules/tflm/rule",
     "rules/tflm/test_libraries.py": "rules/tflm/flexbuffer",
     "runtimes/tflm/test_persistent.py": "runtimes/tflm/builds runtimes/tflm/planner",

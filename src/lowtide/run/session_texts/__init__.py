@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
 from lowtide.comparison import Weights
 from lowtide.plan import Plan
 from lowtide.rules.onnxruntime.rule import EXTEND_BYTES
-from lowtide.run.blocks import block_probe, declared_block
+from lowtide.run.blocks import PORTABLE, block_probe, declared_block
 
 Language = Literal["py", "cc", "js"]
 ENDINGS: dict[Language, str] = {"py": ".py", "cc": ".h", "js": ".js"}
 """How the names of their files end."""
-_MODULES: dict[Language, str] = {"py": "python", "cc": "cpp", "js": "javascript"}
-
 GROWTH_BYTES = 2**20
 """By which an arena begins and grows whose tensors' order is not known."""
 
@@ -68,8 +68,81 @@ def language_of(file: str) -> Language:
 
 def session_text(settings: SessionSettings, file: str) -> str:
     """The text of a session's file, in the language that its name says."""
-    module = import_module(f"{__name__}.{_MODULES[language_of(file)]}")
-    return cast("Callable[[SessionSettings, str], str]", module.text)(settings, file)
+    return _TEXTS[language_of(file)](settings, file)
+
+
+def _filled(template: str, words: Mapping[str, object]) -> str:
+    """A file of this folder with its words, which stand in it as ``@word@``."""
+    text = files(__name__).joinpath(template).read_text(encoding="utf-8")
+    return re.sub(rf"@({'|'.join(words)})@", lambda found: str(words[found[1]]), text)
+
+
+def _block(settings: SessionSettings, template: str, name: str, indent: str, between: str) -> str:
+    """What sees that the processor is one that the file is for; empty if all are. `between`: between lines of text."""
+    if not settings.block:
+        return ""
+    probe = between.join(f'{indent}"{line}"' for line in probe_lines())
+    return _filled(template, {"block": settings.block, "probe": probe, "name": name, "portable": PORTABLE})
+
+
+def _python(settings: SessionSettings, file: str) -> str:
+    name, stem, chooses = Path(settings.model).name, Path(file).stem, settings.chooses_layout
+    level = "chosen.graph_optimization_level = ort.GraphOptimizationLevel"
+    if chooses:
+        keeps = "chooses the layout of convolutions for its processor, and takes memory as tensors need it"
+        options, level = "frees each tensor at its last use.", f"    {level}.ORT_ENABLE_ALL\n"
+        memory = "Needs onnxruntime 1.24 or later. The arena grows by what is missing alone."
+    else:
+        keeps = "keeps lowtide's order, and takes one block of memory for all tensors"
+        options = "keeps the file's order and frees each tensor at its last use."
+        level = f"    {level}.ORT_DISABLE_ALL  # any other level sets its own order\n"
+        level += "    chosen.execution_order = ort.ExecutionOrder.PRIORITY_BASED  # the file's order\n"
+        sizes = {"peak": f"{settings.peak_bytes:,}", "arena": f"{settings.arena_bytes:,}"}
+        memory = _filled("python_memory.txt", sizes).rstrip("\n")
+    entry = 'chosen.add_session_config_entry("session.disable_prepacking", "1")'
+    words = {
+        "name": name, "module": stem if stem.isidentifier() else "session", "model": repr(settings.model),
+        "arena": settings.arena_bytes, "extend": settings.growth_bytes, "keeps": keeps, "memory": memory,
+        "base64": "import base64\n" if settings.block else "", "opt_doc": f"What {options}", "level": level,
+        "block": _block(settings, "python_block.txt", name, " " * 8, "\n"),
+        "check": "    check_processor()\n" if settings.block else "",
+        "more": "" if settings.prepacked else f"    {entry}  # kernels would keep copies of the weights\n",
+    }  # fmt: skip
+    return _filled("python.txt", words)
+
+
+def _cpp(settings: SessionSettings, file: str) -> str:
+    """A C++17 header; its namespace is made of the file's name."""
+    name = Path(settings.model).name
+    quoted = name.replace("\\", "\\\\").replace('"', '\\"')
+    entry = 'chosen.AddConfigEntry("session.disable_prepacking", "1");'
+    words = {
+        "name": name, "file": file, "model": settings.model, "arena": settings.arena_bytes,
+        "space": re.sub(r"^(?=\d)", "_", re.sub(r"\W", "_", Path(file).stem, flags=re.ASCII)),
+        "extend": settings.growth_bytes, "level": "ORT_ENABLE_ALL" if settings.chooses_layout else "ORT_DISABLE_ALL",
+        "block": _block(settings, "cpp_block.h", quoted, " " * 8, "\n"),
+        "check": "    check_processor(env);\n" if settings.block else "",
+        "more": "" if settings.prepacked else f"    {entry}  // kernels would keep copies of the weights\n",
+    }  # fmt: skip
+    return _filled("cpp.h", words)
+
+
+def _javascript(settings: SessionSettings, file: str) -> str:
+    """For onnxruntime-node and onnxruntime-web."""
+    name = Path(settings.model).name
+    data = json.dumps(f"{name}.data")
+    web = f"//     // in a browser: lowtideOpen(ort, URL, {{ externalData: [{{ path: {data}, data: URL }}] }})\n"
+    words = {
+        "name": name, "file": file, "path": json.dumps(settings.model), "web": web if settings.mapped else "",
+        "level": "all" if settings.chooses_layout else "disabled",
+        "more": "" if settings.prepacked else ', disable_prepacking: "1"',
+        "block": _block(settings, "javascript_block.js", json.dumps(name), " " * 4, " +\n"),
+        "check": "  await checkProcessor(ort);\n" if settings.block else "",
+    }  # fmt: skip
+    return _filled("javascript.js", words)
+
+
+_TEXTS: dict[Language, Callable[[SessionSettings, str], str]] = {"py": _python, "cc": _cpp, "js": _javascript}
 
 
 def probe_lines() -> list[str]:
