@@ -105,8 +105,7 @@ ELSEWHERE = {
     # the front door, through its commands
     "api/test_profiles.py": "profiles",
     "api/test_reporting.py": "cli/report",
-    "cli/test_commands.py": "plan cli/asked cli/values cli/parser cli/tree cli/lines api/models "
-    "report/columns version",
+    "cli/test_commands.py": "plan cli/asked cli/values cli/parser cli/tree cli/lines api/models report/columns version",
     "transform/test_clone.py": "transform/change",
     "transform/test_siblings.py": "transform/sibling_ops",
     "transform/test_statistics.py": "transform/passed",
