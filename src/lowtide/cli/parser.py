@@ -178,25 +178,24 @@ def _command(add: _Add, name: str, table: Mapping[str, Any], shared: Mapping[str
     """A command as options.toml has it."""
     parser = add(name, table["does"], partial(_run, table.get("run", "")), *table["examples"])
     groups: dict[str, Any] = {"": parser}
-    within: dict[str, Any] = {}  # by the word of `either`
+    exclusive: dict[str, Any] = {}  # by the word of `either`
     here = parser
     for entry in table.get("options", ()):
         words = {"name": entry, **shared[entry]} if isinstance(entry, str) else dict(entry)
         if "group" in words:
             title = words["group"].replace("{UNITS}", UNITS_TEXT)
-            here = groups[title] if title in groups else groups.setdefault(title, parser.add_argument_group(title))
+            if title not in groups:
+                groups[title] = parser.add_argument_group(title)
+            here = groups[title]
             continue
-        one_of = words.pop("either", None)
-        place = (
-            here
-            if one_of is None
-            else within.get(one_of) or within.setdefault(one_of, here.add_mutually_exclusive_group())
-        )
+        one_of = words.pop("either", "")
+        if one_of and one_of not in exclusive:
+            exclusive[one_of] = here.add_mutually_exclusive_group()
         kind = words.pop("type", None)
         if kind is not None:
             words["type"] = float if kind == "float" else getattr(values, kind)
         words["help"] = words["help"].replace("{MODEL}", _MODEL)
-        place.add_argument(words.pop("name"), **words)
+        exclusive.get(one_of, here).add_argument(words.pop("name"), **words)
     return parser
 
 
