@@ -74,7 +74,7 @@ def test_what_is_printed_is_what_the_command_prints(path: Path, capsys: pytest.C
     step = "zoo:magis_unet:batch=2,width=4,image=32"
     front = lowtide.research.front(step, time=2)
     assert str(front).startswith("model ")
-    assert "against own order" in str(front)
+    assert "against file order" in str(front)
     sizes = lowtide.research.plan_sizes(dynamic(path.parent), {"n": [2, 4]})
     assert "the order is the same at all sizes" in str(sizes)
     table = lowtide.research.sweep(["zoo:swiftnet_cell_a"], jobs=1)

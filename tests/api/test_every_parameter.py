@@ -231,7 +231,7 @@ def test_as_is_goes_with_no_other_method(tmp_path: Path) -> None:
     """The file's own order is the method."""
     path = paths(tmp_path)["small"]
     for settings in ({"method": "greedy"}, {"options": {"cut": "false"}}):
-        with pytest.raises(lowtide.InputError, match="--as-is judges the file's own order; leave out --method"):
+        with pytest.raises(lowtide.InputError, match="--as-is judges the file order; leave out --method"):
             lowtide.check(path, 200, as_is=True, **settings)
     assert lowtide.check(path, 208, as_is=True, target="strict", require_optimal=True).status == "unproved"
 

@@ -98,6 +98,6 @@ def test_a_bound_below_a_tflm_budget_is_not_called_above_it(tmp_path: Path, caps
     asked = (path, "--target", "tflm", "--budget", budget, "--reserve", reserve)
     status, out, _ = run(capsys, "research", "plan", *asked)
     assert status == 4
-    assert f"impossible with its ops whole: {words}" in out
+    assert f"impossible without tiling: {words}" in out
     assert "above the budget" not in out
-    assert f"cannot fit with its ops whole, {words}: required" in run(capsys, "check", *asked)[1]
+    assert f"cannot fit untiled, {words}: required" in run(capsys, "check", *asked)[1]

@@ -95,7 +95,7 @@ def _peak(graph: Graph, target: Target) -> int:
 
 
 def _decisions(cutter: Cutter, draw: random.Random, count: int) -> Iterator[list[Region]]:
-    """Regions over intervals of the own order: any axis, any stripes, some of these put together again."""
+    """Regions over intervals of the file order: any axis, any stripes, some of these put together again."""
     ids = list(cutter.graph.own_order)
     for _ in range(count):
         regions, at = [], 0
@@ -267,7 +267,7 @@ def test_a_plan_says_over_what_it_is_least() -> None:
     least = lowtide.research.plan(graph, target="generic", allow="fission", time=10)
     assert least.proved_over == "orders_and_regions"
     assert least.region_bound == RegionBound(bytes=least.peak_bytes, op=None)
-    assert "least over all orders, whatever is cut" in plan_text(least)
+    assert "least over all orders and tilings" in plan_text(least)
     graph = _read(_squeezed())
     joined = lowtide.research.plan(graph, target="generic", allow="fission", time=10)
     assert joined.proved_over == "orders_and_joined_regions"

@@ -91,7 +91,7 @@ def test_a_budget_is_met_in_the_least_time_found() -> None:
     assert plan.fission is not None
     assert 0 < plan.fission.overhead < 0.5
     assert plan.fission.floor_bytes <= plan.required_bytes
-    assert "in parts" in plan_text(plan)
+    assert "in tiles" in plan_text(plan)
 
 
 def test_the_same_call_gives_the_same_plan() -> None:

@@ -33,7 +33,7 @@ BECAUSE = {
     "DARTS's 903 KB is its least peak without the last concat (with it 1,204,224 B, proved); SwiftNet A's 250.9 is as "
     "printed, TensorFlow Lite's 551.0 needs the order of its file, which is not public (breadth first: 376.3)",
     "figure-11": "cells are rebuilt, and page size and what counts are not printed; 1.19 by the sum of all bytes",
-    "figure-12/*/tflite": "the order of TensorFlow Lite's file is not public; own order, Kahn's, breadth first, depth "
+    "figure-12/*/tflite": "the order of TensorFlow Lite's file is not public; file order, Kahn's, breadth first, depth "
     "first and reverse post-order need 263 to 376 KB here",
     "figure-12/*/rewriting": "widths of the rebuilt cell are fitted to 200.7 KB; its rewritten parts then differ",
     "figure-15/darts*/order": "printed is the least peak without the cell's last concat (903,168 B); with it the least "
