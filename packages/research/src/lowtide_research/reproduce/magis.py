@@ -226,7 +226,7 @@ def _pictures() -> list[Row]:
     ]  # fmt: skip
     rows += [
         Row(f"figure-16/unet/{percent}", "Figure 16", f"added time within {percent} % of the peak", "", "%",
-            partial(added, UNET, "magis", percent), because="a trace without numbers; bench/magis_trace.py draws ours")
+            partial(added, UNET, "magis", percent), because="a trace without numbers")
         for percent in (80, 60)
     ]  # fmt: skip
     return rows
