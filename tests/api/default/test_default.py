@@ -230,6 +230,26 @@ def test_the_best_plan_is_measured_for_longer() -> None:
     assert onnx._settled(Trial(fast), [least, more], None) is fast  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("slowdowns", "opened", "middle"),
+    [((1.0, 9), 1, 1.0), ((1.2, 1.3, 1.1), 3, 1.2), ((1.2, 1.0, 1.3, 1.01, 1.02), 5, 1.02)],
+)
+def test_a_plan_that_seems_too_slow_is_opened_anew(slowdowns: tuple[float, ...], opened: int, middle: float) -> None:
+    """Until most of five agree; one that is not too slow is opened once."""
+    from lowtide.api.default import onnx
+    from lowtide.run.timing import FreshRun
+
+    made, today, left = plan("zoo:swiftnet_cell_a", without=[*MEANS]), FreshRun((1.0,), 200, 50), [*slowdowns]
+
+    class Trial:
+        def measured(self, *_: object, **__: object) -> list[onnx._Candidate]:
+            return [onnx._Candidate(made, today, FreshRun((left.pop(0),), 100, 50), "equal", 0.05)]
+
+    settled = onnx.Trial.settled(Trial(), made, None)  # type: ignore[arg-type]
+    assert len(slowdowns) - len(left) == opened
+    assert (settled.slowdown, settled.settled) == (middle, True)
+
+
 @pytest.mark.slow
 def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The plan of the order alone, where the search of changed graphs is interrupted."""
