@@ -94,7 +94,7 @@ def test_a_look_that_is_cut_short_says_so(model: Path, capsys: pytest.CaptureFix
     assert not short.ladder_complete
     assert short.ladder[0].how == "file order"
     assert main(["inspect", str(model), "--target", "strict", "--ladder", "1e-6"]) == 0
-    assert "stopped by time" in capsys.readouterr().out
+    assert "stopped by the time limit" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("seconds", [-1.0, float("nan")])

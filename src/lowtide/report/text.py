@@ -186,7 +186,7 @@ def least_text(lower_bound_bytes: int, parts: RuntimeParts, reserve_bytes: int) 
     elif least > head + tail:
         of = f"{least:,} B while TFLM starts"
     elif tail:
-        of += f" and {tail:,} B beside it" if tail > 0 else f" less {-tail:,} B that other kernels may spare"
+        of += f" and {tail:,} B for the tail" if tail > 0 else f" less {-tail:,} B that other kernels may spare"
     of += f" and a reserve of {reserve_bytes:,} B" if reserve_bytes else ""
     return f"{least + reserve_bytes:,} B at the least: {of}"
 

@@ -98,7 +98,7 @@ def test_the_screen_says_what_is_so():
     assert "impossible without tiling: one op needs more by itself" in none
     assert "proved optimal over all orders in which each op runs once" in fits
     over = plan_text(msgspec.structs.replace(plan_again(budget=8), status="over_budget"))
-    assert "no op: none was found that fits" in over
+    assert "no op: no plan that fits was found" in over
     assert "can fit" not in over
 
 
