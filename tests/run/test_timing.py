@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lowtide.run import timing
+from lowtide.run.fresh_process import rest
 from lowtide.run.timing import Setup, run_fresh, time_onnx
 from support.settings import TIMED_PAIRS
 from support.small_models import onnx_file
@@ -62,3 +65,18 @@ def test_inputs_are_drawn_in_a_process_that_is_not_measured(tmp_path: Path, monk
     measured = run_fresh([Setup(path, tmp_path / "a.npz"), Setup(path, tmp_path / "b.npz")], feeds, {}, runs=1)
     assert there == [False, True, True]
     assert len(measured) == 2
+
+
+def test_a_process_rests_until_its_threads_wait() -> None:
+    """A thread that uses the processor for a while after a run is waited for."""
+    until = time.perf_counter() + 0.2
+
+    def spin() -> None:
+        while time.perf_counter() < until:
+            pass
+
+    spinning = threading.Thread(target=spin)
+    spinning.start()
+    rest()
+    assert time.perf_counter() >= until
+    spinning.join()

@@ -18,6 +18,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+REST_SECONDS, IDLE = 0.02, 0.05
+"""A process rests if in so many seconds it uses the processor for no more than this part of them."""
+MOST_RESTS = 25
 INPUTS = 2
 """Different random inputs: two show whether the outputs depend on them."""
 
@@ -55,7 +58,19 @@ Run = tuple[Any, float]
 def _timed(session: Any, feed: dict[str, Any]) -> Run:
     began = time.perf_counter()
     outputs = session.run(None, feed)
-    return outputs, time.perf_counter() - began
+    seconds = time.perf_counter() - began
+    rest()
+    return outputs, seconds
+
+
+def rest() -> None:
+    """Wait until this process no longer uses the processor: after a run its threads wait for the next one in a loop for
+    about 50 ms, in which a run of another process is slow."""
+    for _ in range(MOST_RESTS):
+        began, used = time.perf_counter(), time.process_time()
+        time.sleep(REST_SECONDS)
+        if time.process_time() - used <= IDLE * (time.perf_counter() - began):
+            return
 
 
 def peak_bytes() -> int:

@@ -31,8 +31,6 @@ SLOW_SECONDS = 2.0
 """A model that runs for longer is run once in a process: what a first run takes more than others counts little."""
 PAIRS, PAIRS_SECONDS = 5, 60.0
 """Of fresh processes, for the spread of what they show; fewer, if they take longer."""
-REST = 0.02
-"""Seconds before each run: threads of the run before still spin on other processors for a moment."""
 Tell = Callable[[str], None]
 
 
@@ -182,12 +180,11 @@ def time_onnx(original: Setup, planned: Setup, feeds: Path, dims: Dims, seed: in
 def in_turn(
     runs: Sequence[Callable[[], float]], most: int = RUNS, limit: float = SECONDS, least: int = LEAST_RUNS
 ) -> list[list[float]]:
-    """Seconds that each of some calls returns, called in turn."""
+    """Seconds that each of some calls returns, called in turn; each call rests after its run (`fresh_process.rest`)."""
     seconds: list[list[float]] = [[] for _ in runs]
     began = time.perf_counter()
     while len(seconds[0]) < min(least, most) or (len(seconds[0]) < most and time.perf_counter() - began < limit):
         for taken, run in zip(seconds, runs, strict=True):
-            time.sleep(REST)
             taken.append(run())
     return seconds
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from lowtide.errors import InputError, MissingExtraError, VerificationError, first_line
 from lowtide.plan import Plan
+from lowtide.run.fresh_process import rest
 from lowtide.run.timing import in_turn
 from lowtide.run_reports import OutputComparison, Timing, TorchRunReport
 
@@ -82,7 +83,9 @@ def _in_turn(torch: Any, programs: Sequence[Any], feed: Any) -> Timing:
     def timed(module: Any) -> float:
         start = time.perf_counter()
         module(*arguments, **keywords)
-        return time.perf_counter() - start
+        seconds = time.perf_counter() - start
+        rest()
+        return seconds
 
     with torch.no_grad():
         seconds = in_turn([partial(timed, program.module()) for program in programs])

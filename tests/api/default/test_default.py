@@ -15,12 +15,14 @@ import pytest
 
 import lowtide
 from lowtide import fit, plan
+from lowtide.api.default import onnx as default
 from lowtide.api.default.request import MEANS
 from lowtide.api.writing import PlanFiles, write_all
 from lowtide.comparison import OptimizedFrom
 from lowtide.errors import InputError
 from lowtide.plan import read_plan
 from lowtide.run.session_texts import SessionSettings, session_text
+from lowtide.run_reports import RunReport
 from support.onnx_builder import constant, model, node, saved, value
 from support.small_models import branches, graph_file, onnx_file
 
@@ -62,7 +64,7 @@ def test_an_onnx_model_is_measured_beside_its_runtimes_defaults(tmp_path: Path) 
     made.apply(source, out)
     made.save(tmp_path / "p.plan.json")
     report = lowtide.verify(source, read_plan(tmp_path / "p.plan.json"), run=True)
-    assert report.run is not None
+    assert isinstance(report.run, RunReport)
     assert report.run.equal
     with pytest.raises(InputError, match="another model"):
         lowtide.verify(onnx_file(tmp_path, "other.onnx"), made)
@@ -207,39 +209,56 @@ def test_the_best_plan_is_measured_for_longer() -> None:
     """Its runs decide then: another plan is taken where it is too slow, and it is taken where it only seemed so."""
     from dataclasses import replace
 
-    from lowtide.api.default import onnx
     from lowtide.run.timing import FreshRun
 
     made = plan("zoo:swiftnet_cell_a", without=[*MEANS])
     today = FreshRun((1.0, 1.0, 1.0, 1.0), 200, 50)
-    least = onnx._Candidate(made, today, FreshRun((1.2, 1.2, 1.2, 0.95), 100, 50), "equal", 0.05)
-    more = onnx._Candidate(made, today, FreshRun((1.0, 1.0, 1.0, 1.0), 150, 50), "equal", 0.05)
+    least = default._Candidate(made, today, FreshRun((1.2, 1.2, 1.2, 0.95), 100, 50), "equal", 0.05)
+    more = default._Candidate(made, today, FreshRun((1.0, 1.0, 1.0, 1.0), 150, 50), "equal", 0.05)
     slow = replace(least, planned=FreshRun((1.06, 1.06, 1.06, 1.06), 100, 50), settled=True)
     fast = replace(least, planned=FreshRun((1.04, 1.04, 1.04, 1.04), 100, 50), settled=True)
     assert (least.too_slow, more.too_slow, slow.too_slow, fast.too_slow) == (False, False, True, False)
 
     class Trial:
-        def __init__(self, *longer: onnx._Candidate) -> None:
+        def __init__(self, *longer: default._Candidate) -> None:
             self.longer = [*longer]
 
-        def settled(self, *_: object) -> onnx._Candidate:
+        def settled(self, *_: object) -> default._Candidate:
             return self.longer.pop(0)
 
     settled = replace(more, settled=True)
-    assert onnx._settled(Trial(slow, settled), [least, more], None) is settled  # type: ignore[arg-type]
-    assert onnx._settled(Trial(fast), [least, more], None) is fast  # type: ignore[arg-type]
+    assert default._settled(Trial(slow, settled), [least, more], None) is settled  # type: ignore[arg-type]
+    assert default._settled(Trial(fast), [least, more], None) is fast  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("slowdowns", "opened", "middle"),
+    [((1.0, 9), 1, 1.0), ((1.2, 1.3, 1.1), 3, 1.2), ((1.2, 1.0, 1.3, 1.01, 1.02), 5, 1.02)],
+)
+def test_a_plan_that_seems_too_slow_is_opened_anew(slowdowns: tuple[float, ...], opened: int, middle: float) -> None:
+    """Until most of five agree; one that is not too slow is opened once."""
+    from lowtide.run.timing import FreshRun
+
+    made, today, left = plan("zoo:swiftnet_cell_a", without=[*MEANS]), FreshRun((1.0,), 200, 50), [*slowdowns]
+
+    class Trial:
+        def measured(self, *_: object, **__: object) -> list[default._Candidate]:
+            return [default._Candidate(made, today, FreshRun((left.pop(0),), 100, 50), "equal", 0.05)]
+
+    settled = default.Trial.settled(Trial(), made, None)  # type: ignore[arg-type]
+    assert len(slowdowns) - len(left) == opened
+    assert (settled.slowdown, settled.settled) == (middle, True)
 
 
 @pytest.mark.slow
 def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The plan of the order alone, where the search of changed graphs is interrupted."""
     pytest.importorskip("onnxruntime")
-    from lowtide.api.default import onnx
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(onnx.Trial, "changed", interrupted)
+    monkeypatch.setattr(default.Trial, "changed", interrupted)
     made = plan(convolutions(tmp_path), slower=1000)
     assert made.stopped == "interrupt"
     assert made.comparison is not None
@@ -251,7 +270,7 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, monkeypatch: pytest.Monk
 def test_what_runs_for_seconds_is_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside one way to hold its weights; a plan that seems too slow is run once more. The prediction comes first."""
     pytest.importorskip("onnxruntime")
-    from lowtide.api.default import onnx, plan_request
+    from lowtide.api.default import plan_request
     from lowtide.api.default.request import Request
     from lowtide.plan import Plan
     from lowtide.run import timing
@@ -270,7 +289,7 @@ def test_what_runs_for_seconds_is_run_once(tmp_path: Path, monkeypatch: pytest.M
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(onnx.Trial, "measured", interrupted)
+    monkeypatch.setattr(default.Trial, "measured", interrupted)
     kept = plan(source, slower=1000)
     assert kept.stopped == "interrupt"
     assert kept.comparison == first.comparison
@@ -280,19 +299,18 @@ def test_single_runs_are_compared_by_the_fastest_of_each() -> None:
     """One that seems too slow is not decided by one run; both sides run again."""
     from dataclasses import replace
 
-    from lowtide.api.default import onnx
     from lowtide.run.timing import FreshRun
 
     made = plan("zoo:swiftnet_cell_a", without=[*MEANS])
     today, planned = FreshRun((3.0,), 200, 50, warm=False), FreshRun((4.0,), 100, 50, warm=False)
-    once = onnx._Candidate(made, today, planned, "equal", 0.05)
+    once = default._Candidate(made, today, planned, "equal", 0.05)
     assert (once.seems_too_slow, once.too_slow) == (True, False)
 
     class Trial:
         measured = staticmethod(lambda *_, **__: [replace(once, planned=replace(planned, seconds=(3.0,)))])
-        remeasured = onnx.Trial.remeasured
+        remeasured = default.Trial.remeasured
 
-    longer = onnx._settled(Trial(), [once], None)  # type: ignore[arg-type]
+    longer = default._settled(Trial(), [once], None)  # type: ignore[arg-type]
     assert (longer.settled, longer.too_slow, longer.slowdown) == (True, False, 1.0)
 
 

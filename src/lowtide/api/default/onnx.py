@@ -42,6 +42,8 @@ RUNS = 60
 """Runs of each model, in turn; fewer, if they take longer than the seconds for them."""
 SECONDS, SETTLED_SECONDS = 1.5, 4.0
 """For all models that are compared at once; for the one that is chosen and today's."""
+OPENED = 5
+"""Times that a plan is opened that seems too slow, unless most of so many agree before."""
 LEAST_GAIN = 0.01
 """Part of a model's memory that a plan has to save, as predicted, to be measured, and as measured to be chosen: it is
 worth a file more, or a changed graph."""
@@ -304,15 +306,17 @@ class Trial:
 
     def settled(self, plan: Plan, weights: Weights | None) -> _Candidate:
         """A plan compared with today for long enough. A process may be slow from its first run to its last, so that one
-        that seems too slow is opened a second time, and the middle of three decides if they differ."""
+        that seems too slow is opened up to `OPENED` times, and the middle one decides."""
 
         def longer() -> _Candidate:
             (one,) = self.measured(plan, weights, ways=1, seconds=SETTLED_SECONDS)
             return replace(one, settled=True)
 
         seen = [longer()]
-        while seen[0].too_slow and (len(seen) == 1 or (len(seen) == 2 and not seen[1].too_slow)):
+        slow = int(seen[0].too_slow)
+        while slow and max(slow, len(seen) - slow) <= OPENED // 2:
             seen.append(longer())
+            slow += seen[-1].too_slow
         return sorted(seen, key=lambda one: one.slowdown)[len(seen) // 2]
 
     def alone(self, plan: Plan) -> FreshRun:

@@ -29,7 +29,8 @@ inline void register_arena(Ort::Env& env, int threads) {
     constexpr std::array<const char*, 5> keys{
         "max_mem", "arena_extend_strategy", "initial_chunk_size_bytes", "max_power_of_two_extend_bytes",
         "max_dead_bytes_per_chunk"};
-    const std::size_t block = arena_bytes + 65536 * static_cast<std::size_t>(threads - 1);
+    const int most = threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    const std::size_t block = arena_bytes + 65536 * static_cast<std::size_t>(most - 1);
     const std::array<std::size_t, 5> values{0, 0, block, @extend@, 256};
     OrtArenaCfg* config = nullptr;
     Ort::ThrowOnError(Ort::GetApi().CreateArenaCfgV2(keys.data(), values.data(), keys.size(), &config));
@@ -50,9 +51,8 @@ inline Ort::SessionOptions options(int threads) {
 @more@    return chosen;
 }
 
-// A session on the CPU; by default with all threads, as onnxruntime takes.
+// A session on the CPU; by default with a thread for each core that stays on it, as onnxruntime does by default.
 inline Ort::Session lowtide_open(Ort::Env& env, const std::filesystem::path& path, int threads = 0) {
-    if (threads <= 0) threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 @check@    register_arena(env, threads);
     return Ort::Session(env, path.c_str(), options(threads));
 }
