@@ -21,6 +21,6 @@ print(plan)  # what `lowtide research plan` prints
 
 seen = lowtide.inspect(model, ladder=0)
 assert seen.peak is not None
-print(f"the peak in file order, {seen.own_order_peak_bytes:,} B, is at step {seen.peak.step}:")
+print(f"the peak in own order, {seen.own_order_peak_bytes:,} B, is at step {seen.peak.step}:")
 for live in seen.peak.live[:5]:
     print(f"  {live.counted_bytes:10,} B  {live.name}: {live.peak_if_gone_bytes:,} B without it")

@@ -162,7 +162,7 @@ def test_what_is_written_into_a_constant_is_refused() -> None:
 
 
 def peak_by_contract(graph: Graph) -> int:
-    """Largest footprint of the file order under `strict`, from the contract's text alone."""
+    """Largest footprint of the own order under `strict`, from the contract's text alone."""
     kinds = {t.id: t for t in graph.tensors}
     made = {t for op in graph.ops for t in op.outputs}
     place: dict[int, tuple[int, int]] = {}

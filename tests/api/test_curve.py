@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,8 @@ def test_every_parameter_counts(path: Path) -> None:
     assert lowtide.research.curve(path, target="strict", exact_bits=True).points != strict.points
     assert not lowtide.research.curve(path, target="strict", time=1e-9).complete
     pinned, free = (
-        lowtide.research.curve(path, target="generic", **{name: True}) for name in ("pin_inputs", "overwrite_inputs")
+        lowtide.research.curve(path, target="generic", **dict[str, Any]({name: True}))
+        for name in ("pin_inputs", "overwrite_inputs")
     )
     assert pinned.points[-1].peak_bytes >= free.points[-1].peak_bytes
     with pytest.raises(lowtide.InputError, match="no free dimension"):

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.skipif(torch is None, reason="needs the extra torch"),
 
 
 def branches() -> tuple[Any, Any]:
-    """Four wide branches written breadth-first, whose file order is not the least; and an input."""
+    """Four wide branches written breadth-first, whose own order is not the least; and an input."""
     nn = torch.nn
 
     class Net(nn.Module):

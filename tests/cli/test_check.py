@@ -93,7 +93,7 @@ def test_a_bound_below_a_tflm_budget_is_not_called_above_it(tmp_path: Path, caps
     least = parts["least_head"] + parts["least_beside"] + reserve
     budget = least - 1
     assert bound < budget
-    of = f"a head of {parts['least_head']:,} B (reference kernels) and {parts['least_beside']:,} B beside it"
+    of = f"a head of {parts['least_head']:,} B (reference kernels) and {parts['least_beside']:,} B for the tail"
     words = f"{least:,} B at the least: {of} and a reserve of {reserve} B"
     asked = (path, "--target", "tflm", "--budget", budget, "--reserve", reserve)
     status, out, _ = run(capsys, "research", "plan", *asked)

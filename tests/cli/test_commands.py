@@ -474,5 +474,5 @@ def test_the_bound_of_a_tflm_budget_counts_what_the_runtime_adds(tmp_path: Path,
     required = max(parts["planned"] + parts["persistent"], parts["planning"])
     status, out, _ = run(capsys, "check", path, "--budget", least - 1, *build)
     assert status == 4
-    of = f"a head of {plan['lower_bound_bytes']:,} B and {parts['persistent']:,} B beside it"
+    of = f"a head of {plan['lower_bound_bytes']:,} B and {parts['persistent']:,} B for the tail"
     assert f"cannot fit untiled, {least:,} B at the least: {of}: required {required:,} B" in out

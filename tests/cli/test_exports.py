@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ def test_plan_writes_every_layout(tmp_path: Path, capsys: Captured):
     status, _, err = run(capsys, "research", "plan", path, *options)
     assert (status, err) == (0, "".join(f"lowtide: wrote {f}\n" for f in files.values()))
     again = {key: tmp_path / f"b.{key}" for key in files}
-    lowtide.export(lowtide.research.plan(path), path, **again)
+    lowtide.export(lowtide.research.plan(path), path, **dict[str, Any](again))
     for key, file in files.items():
         assert file.read_bytes() == again[key].read_bytes()
 

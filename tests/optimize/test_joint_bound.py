@@ -155,7 +155,7 @@ def plain(**times: float) -> dict[str, CostFamily]:
     ids=["a part's type decides what it overwrites", "another input is the first", "bytes are rounded down"],
 )
 def test_parts_may_take_less_than_the_step_says(graph: Graph, target: str, times: dict[str, float]) -> None:
-    """All ops row by row, in file order."""
+    """All ops row by row, in own order."""
     families, rules = plain(**times), resolve(target)
     step = priced(graph, families)
     region = region_of(step, {op.id: 0 for op in step.ops})

@@ -168,7 +168,7 @@ def _lowest(cutter: Cutter, target: Target, order: Sequence[int], *, every: bool
 @settings(deadline=None, max_examples=2, suppress_health_check=list(HealthCheck))
 @given(_nets((2, 4)))
 def test_the_best_way_is_that_of_trying_all(graph: Graph) -> None:
-    """No higher than what powers of 2 give in the file order, no lower than what any stripes give in the one that it
+    """No higher than what powers of 2 give in the own order, no lower than what any stripes give in the one that it
     took, and the part graph needs just that."""
     cutter, memory = Cutter(graph), memory_model(graph, STRICT)
     order = range(len(graph.ops))
@@ -268,7 +268,7 @@ def test_the_peak_is_that_of_the_parts(target: str, tmp_path: Path) -> None:
 
 
 def _least(cutter: Cutter, cost: CostModel, target: Target, within: int, *, every: bool) -> int:
-    """The lowest peak over all ways along the file order that take no longer than `within`, by trying them."""
+    """The lowest peak over all ways along the own order that take no longer than `within`, by trying them."""
     graph = cutter.graph
     ids = list(graph.own_order)
     steps = profile(memory_model(graph, target), range(len(ids)))

@@ -142,7 +142,7 @@ def _choice(step: _Step, region: Region, random: Random) -> Parted:
 
 
 def _in_parts(step: _Step, region: Region, ends: tuple[int, ...]) -> Parted:
-    """A region in these tiles, ops of the body as they stand."""
+    """A region in these parts, ops of the body as they stand."""
     fission = Fission(region.axes, ends)
     body = body_of(step.problem.graph, region, fission.all, estimated(step.families))
     model, order, clock = memory_model(body.graph, step.problem.target), tuple(range(len(body.graph.ops))), None

@@ -20,7 +20,7 @@ def op(i: int, inputs: list[int], outputs: list[int], **more: Any) -> dict[str, 
 
 
 def branches() -> dict[str, Any]:
-    """Two branches that each swell to 100 bytes. Under `strict` the file order needs 208 bytes, the best one 109."""
+    """Two branches that each swell to 100 bytes. Under `strict` the own order needs 208 bytes, the best one 109."""
     return {
         "name": "branches",
         "tensors": [

@@ -20,7 +20,7 @@ EVERY_SEMANTICS = [Semantics(*values) for values in product((True, False), repea
 
 
 def small_problem(rng: Random, semantics: Semantics, target: Target = STRICT, n_ops: int = 5) -> SpillProblem:
-    """A random problem whose capacity lies between the largest op and the peak of the file order."""
+    """A random problem whose capacity lies between the largest op and the peak of the own order."""
     while True:
         graph = random_graph(rng, n_ops, plain=rng.random() < 0.6)
         graph = Graph(

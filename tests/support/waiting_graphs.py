@@ -11,7 +11,7 @@ GROWTH, ROOM = (1, 2, 4), (0, 0, 8, 32, 64)
 
 
 def waiting_graph(rng: Random) -> Graph:
-    """A chain and the readers of what it reads, in a random file order.
+    """A chain and the readers of what it reads, in a random own order.
 
     s0 -+-> a0 -c0-> a1 -c1-> ...     room at any of them; each may write over what it reads
         |            ^

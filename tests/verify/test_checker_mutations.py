@@ -29,7 +29,7 @@ def test_a_broken_rule_is_caught(tmp_path: Path) -> None:
     """Of a few of the rules, by the forgeries of two plans; of all of them by `make mutations`."""
     page = tmp_path / "page.md"
     command = [sys.executable, TESTS / "checker_mutations.py", "--seeds", "2", "--each", "1", "--most", "8"]
-    command += ["--kinds", "file order, plain", "-o", page]
+    command += ["--kinds", "own order, plain", "-o", page]
     subprocess.run(command, check=True, capture_output=True)
     rows = [line.split(" | ") for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
     caught = {row[1].rpartition(" ")[0] for row in rows if "nothing" not in row[2]}
@@ -40,6 +40,6 @@ def test_a_broken_rule_is_caught(tmp_path: Path) -> None:
 def test_every_rule_of_a_module_is_caught() -> None:
     """The status is 1 where a rule refuses nothing that a plan file may say, as of one kind of plan alone."""
     command = [sys.executable, TESTS / "checker_mutations.py", "--seeds", "1", "--each", "1", "--most", "12"]
-    command += ["--strict", "--only", "check/unread", "--kinds", "file order, plain"]
+    command += ["--strict", "--only", "check/unread", "--kinds", "own order, plain"]
     assert subprocess.run([*command, "spill"], check=False, capture_output=True).returncode == 0
     assert subprocess.run([*command, "--most", "4"], check=False, capture_output=True).returncode == 1

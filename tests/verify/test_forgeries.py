@@ -11,7 +11,7 @@ from support.forgeries.bases import KINDS, base
 from support.forgeries.families import bound_by_search
 from support.forgeries.judge import ACCEPTED, verdict
 
-QUICK = ("file order", "file order, in place", "over budget", "banks", "spill", "again, a little", "tflm")
+QUICK = ("own order", "own order, in place", "over budget", "banks", "spill", "again, a little", "tflm")
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_plans_of_models_without_a_flaw_are_refused(kind: str, failure: str, pla
 
 def test_a_second_search_refuses_what_a_first_is_said_to_have_proved() -> None:
     """A better order is known; with the word of a search alone the plan passes, and with `prove` it does not."""
-    on = base("file order", 0)
+    on = base("own order", 0)
     assert on is not None
     forged = [document for document, _ in bound_by_search(on, Random(0))]
     assert forged

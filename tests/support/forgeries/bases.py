@@ -420,10 +420,10 @@ Drawn = tuple[Graph, Sequence[dict[str, Any] | Plan]] | tuple[Graph, Sequence[Pl
 HAND = "no loop "
 
 KINDS: Mapping[str, Callable[[int], Drawn]] = {
-    "file order": _plain("strict"),
-    "file order, plain": _plain("strict", plain=True),
-    "file order, in place": _plain("generic"),
-    "file order, hmcos": _plain("hmcos"),
+    "own order": _plain("strict"),
+    "own order, plain": _plain("strict", plain=True),
+    "own order, in place": _plain("generic"),
+    "own order, hmcos": _plain("hmcos"),
     "best": _best("strict"),
     "best, in place": _best("generic"),
     "searched": _searched,

@@ -213,7 +213,7 @@ def figures_together(base: Base, random: Random) -> Iterator[tuple[Document, str
 
 
 def peak_lowered(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
-    """Peak, bound, profile and file order lower together."""
+    """Peak, bound, profile and own order lower together."""
     peak = base.plan.peak_bytes
     for lower in {peak - 1, peak - 16, peak // 2, base.plan.lower_bound_bytes} - {peak}:
         if lower < 0:

@@ -137,7 +137,7 @@ def test_over_budget_and_impossible():
     assert (over.status, over.exit_status) == ("impossible", 4)
     assert failure_of(graph, over) == ""
     assert failure_of(graph, msgspec.structs.replace(over, status="over_budget")) == ""
-    # The file order has 6, 12 and 12 bytes live at once, more than there are; no op alone needs more than 24.
+    # The own order has 6, 12 and 12 bytes live at once, more than there are; no op alone needs more than 24.
     tensors = (Tensor(0, 6, Kind.INPUT), Tensor(1, 12), Tensor(2, 12), Tensor(3, 6), Tensor(4, 6, Kind.OUTPUT))
     ops = (Op(0, (0,), (1,)), Op(1, (0,), (2,)), Op(2, (1,), (3,)), Op(3, (2, 3), (4,)))
     wide = Graph("wide", tensors, ops)

@@ -25,7 +25,7 @@ STRICT = BUILT_IN["strict"]
 
 
 def test_a_good_plan_holds_and_reads_back():
-    """One spill and one fill of a, proved optimal; the file says the same."""
+    """One spill and one fill of a, proved least; the file says the same."""
     plan = good()
     assert [(m.step, m.kind, m.tensor, m.bytes) for m in plan.moves or []] == [(2, "spill", 1, 4), (3, "fill", 1, 4)]
     assert (plan.traffic_bytes, plan.traffic_lower_bound_bytes, plan.optimal) == (8, 8, True)

@@ -15,7 +15,7 @@ from support.forgeries.claims import unread
 from support.forgeries.judge import ACCEPTED, verdict
 
 
-@pytest.mark.parametrize("kind", ["file order, plain", "over budget", "banks", "tflm"])
+@pytest.mark.parametrize("kind", ["own order, plain", "over budget", "banks", "tflm"])
 def test_words_of_other_plans_are_refused(kind: str) -> None:
     """None of them is passed over, whatever the plan is."""
     on = base(kind, 0)

@@ -37,7 +37,7 @@ def darts() -> Results[Any]:
 
 @pytest.mark.slow
 def test_cells_are_complete_and_least(darts: Results[Any]) -> None:
-    """Three budgets, three schemes; ours is proved optimal and nothing at M_P."""
+    """Three budgets, three schemes; ours is proved least and nothing at M_P."""
     assert darts.complete
     assert [(c.budget, c.scheme) for c in darts.rows] == [(b, s) for b in ("M_R", "M_H", "M_P") for s in FAST]
     ours = [c for c in darts.rows if c.scheme == "spill"]
