@@ -42,6 +42,22 @@ def test_the_clock_runs_down_and_no_further(clock: Clock):
     assert limits.left_seconds == 0.0
 
 
+def test_shares_are_of_the_time_in_all_or_of_the_time_left(clock: Clock):
+    """A share of the time in all ends at the same second whenever it is taken; one of the time left, and so many
+    seconds from now, end later the later they are taken, and never after the limit."""
+    limits = Limits(seconds=100.0, started=Limits.now())
+    assert [limits.until(0.25).seconds, limits.share(0.25).seconds, limits.at_most(30.0).seconds] == [25, 25, 30]
+    clock.now = 90.0
+    assert limits.spent_seconds == 80.0
+    assert [limits.until(0.25).seconds, limits.share(0.25).seconds, limits.at_most(30.0).seconds] == [25, 85, 100]
+    assert limits.until(0.25).over()
+    assert limits.share(0.25).left_seconds == 5.0
+    clock.now = 200.0
+    assert limits.spent_seconds == 100.0
+    assert limits.share(0.25).over()
+    assert limits.at_most(30.0).over()
+
+
 def test_each_has_a_clock_of_its_own():
     """The default start is when the limits are made, not when the module was imported."""
     before = Limits.now()

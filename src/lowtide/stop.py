@@ -129,6 +129,23 @@ class Limits:
         """Seconds until the limit, never negative."""
         return max(0.0, self.seconds - (time.perf_counter() - self.started))
 
+    @property
+    def spent_seconds(self) -> float:
+        """Seconds since the clock was started, at most the limit."""
+        return self.seconds - self.left_seconds
+
+    def until(self, share: float) -> Limits:
+        """The same for a search that is over after a share of the time in all."""
+        return replace(self, seconds=self.seconds * share)
+
+    def share(self, share: float) -> Limits:
+        """The same for a search that has a share of the time left."""
+        return replace(self, seconds=self.seconds - self.left_seconds * (1.0 - share))
+
+    def at_most(self, seconds: float) -> Limits:
+        """The same for a search that has so many seconds from now, or the time left if that is less."""
+        return replace(self, seconds=min(self.seconds, self.spent_seconds + seconds))
+
     def over(self) -> bool:
         """Whether the time is up, or Ctrl-C came."""
         return self.interrupt.seen or self.left_seconds <= 0

@@ -72,7 +72,7 @@ class CpSat:
                     else:
                         bound = (bound // question.unit + 1) * question.unit
                     if limits.report is not None:
-                        used = limits.seconds - limits.left_seconds
+                        used = limits.spent_seconds
                         limits.report(Progress(max(bound, height_of(problem, offsets)), bound, used))
         except KeyboardInterrupt:
             interrupted = True

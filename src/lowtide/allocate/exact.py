@@ -191,7 +191,7 @@ class _PlacementSearch:
             if answer is False:
                 s.bound = max(s.bound, (height // s.unit + 1) * s.unit)
             if self.limits.report is not None:
-                used = self.limits.seconds - self.limits.left_seconds
+                used = self.limits.spent_seconds
                 self.limits.report(Progress(self.height, self.bound, used))
             if answer is not True:
                 return answer

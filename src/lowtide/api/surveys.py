@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lowtide.analyse.inspect import Rung
@@ -260,15 +260,11 @@ def _thinned(rungs: Sequence[Rung], below: int, most: int) -> list[Rung]:
     return [*listed, *rungs[-1:]]
 
 
-def _until(limits: Limits, share: float) -> Limits:
-    return replace(limits, seconds=limits.seconds * share)
-
-
 def _cuts(problem: Problem, cutter: Cutter, order: Sequence[int], limits: Limits) -> tuple[list[Rung], bool]:
     """The front of peaks along the order, and whether all of it was found."""
     from lowtide.optimize.regions import front_ways
 
-    ways = front_ways(cutter, problem.memory, order, _until(limits, _CUTS))
+    ways = front_ways(cutter, problem.memory, order, limits.until(_CUTS))
     cut = [way for way in ways if way.regions]
     return [Rung(way.peak, "cuts", way.ops, arena_bytes(problem, cutter, way)) for way in cut], ways[-1].complete
 

@@ -250,8 +250,7 @@ class AliasSearch:
         if aliases in self.seen:
             return self.seen[aliases]
         memory = memory_model(apply(self.graph, self.target, aliases).graph, self.target)
-        left = max(self.limits.left_seconds, 0.0)
-        limits = replace(self.limits, seconds=_ONE * left, started=Limits.now(), memory_bytes=_STATES_BYTES)
+        limits = replace(self.limits.share(_ONE), memory_bytes=_STATES_BYTES)
         self.tried += 1
         answer = Exact().schedule(memory, limits)
         return self._seen(aliases, memory, answer.order, answer.lower_bound)

@@ -263,7 +263,7 @@ class Checkpoints:
         ends = (first if before else None, last if behind else None)
         parts = with_ends(all_runs.graph, regions, all_runs.order, ends, before)
         if self.limits.report is not None:
-            self.limits.report(Progress(self.peak, 0, self.limits.seconds - self.limits.left_seconds))
+            self.limits.report(Progress(self.peak, 0, self.limits.spent_seconds))
         return peak_of(parts.graph, self.memory.target)
 
     @property

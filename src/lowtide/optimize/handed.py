@@ -78,8 +78,7 @@ def best_forwarded(
     best: Forwarded | None = None
     evaluated = 0
     while dims and below > bounds.least:
-        began = limits.seconds - limits.left_seconds
-        look = replace(limits, seconds=began + _SHARE * limits.left_seconds)
+        look = limits.share(_SHARE)
         way = best_regions(cutter, memory, order, look, bounds, forwarded=dims)
         evaluated += way.evaluated
         if not way.complete and not look.over():

@@ -279,7 +279,7 @@ def _least_peak(choices: Sequence[Parted], most_seconds: float, limits: Limits, 
         if limits.over() or spent.peak <= least or units <= spent.units:
             return spent
         part = share(limits, seconds, f"looking for the least peak{choice.in_words}")
-        spent = _descended(choice, spent, units, least, replace(part, seconds=part.seconds * _DESCENT))
+        spent = _descended(choice, spent, units, least, part.until(_DESCENT))
         lowest = lower(choice.sequence, spent, units, least, part)
         kept = [s for s in (spent, *lowest.found) if choice.seconds(s) <= most]
         return min(kept, key=lambda s: (s.peak, s.units), default=begin)
@@ -384,7 +384,7 @@ def front(choices: Sequence[Parted], limits: Limits) -> tuple[list[tuple[Parted,
 def share(limits: Limits, seconds: float, words: str = "") -> Limits:
     """Limits of a search of its own that takes so many seconds at most. With `words` these are what is reported: its
     figures are of a part, or of a budget that is tried, and not of the step."""
-    tell, spent = (limits.saying(words) if words else limits).report, limits.seconds - limits.left_seconds
+    tell, spent = (limits.saying(words) if words else limits).report, limits.spent_seconds
     report = None
     if tell is not None:
         report = lambda progress: tell(replace(progress, seconds=progress.seconds + spent))  # noqa: E731

@@ -207,8 +207,7 @@ def _chain_anew(
     footprint = [sizes.get(graph.ops[i].id, own[k]) for k, i in enumerate(now.order)]
     rest = Cutter(graph, exact_bits=cutter.exact_bits, only=free)
     for forwarded in ({}, forwardable(rest)):
-        began = limits.seconds - limits.left_seconds
-        look = replace(limits, seconds=began + _CHAIN * limits.left_seconds)
+        look = limits.share(_CHAIN)
         way = best_regions(rest, memory, now.order, look, Bounds(least), forwarded=forwarded, footprint=footprint)
         if way.regions and way.peak < now.peak:
             return list(way.regions)

@@ -113,7 +113,7 @@ def _stop(memory: MemoryModel, order: Sequence[int], limits: Limits, least: int)
 
     def stop() -> bool:
         if limits.report is not None:
-            limits.report(Progress(peak, least, limits.seconds - limits.left_seconds))
+            limits.report(Progress(peak, least, limits.spent_seconds))
         return limits.over()
 
     return stop

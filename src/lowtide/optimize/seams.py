@@ -156,9 +156,7 @@ class _Search:
     def order(self, choice: _Choice, parts: PartGraph, within: int | None = None) -> _Tried:
         """The best order of parts, or any within a peak; neither with more states than `_STATES_BYTES` hold."""
         memory = memory_model(parts.graph, self.target)
-        limits = replace(
-            self.limits, seconds=_ONE * self.limits.left_seconds, started=Limits.now(), memory_bytes=_STATES_BYTES
-        )
+        limits = replace(self.limits.share(_ONE), memory_bytes=_STATES_BYTES)
         self.tried += 1
         exact = Exact()
         found = exact.schedule(memory, limits) if within is None else exact.within(memory, within, limits)

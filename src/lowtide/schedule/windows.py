@@ -51,7 +51,7 @@ def _lowered(model: MemoryModel, order: list[int], limits: Limits, enough: int, 
         if limits.over() or not patience.left_seconds:
             return False
         if limits.report is not None:
-            limits.report(Progress(steps.peak, enough, limits.seconds - limits.left_seconds))
+            limits.report(Progress(steps.peak, enough, limits.spent_seconds))
         left = min(seconds, limits.left_seconds, patience.left_seconds)
         ops = _below(model, order, steps, (begin, end), left, limits, steps.peak)
         if ops is not None:

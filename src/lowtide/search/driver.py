@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from lowtide.stop import Limits
@@ -85,15 +85,16 @@ def search(incumbent: Incumbent[P], moves: Sequence[Move[P]], limits: Limits) ->
     seen: dict[int, int] = {}
     gained, had = [0.0] * len(moves), [0.0] * len(moves)
     while not limits.over() and not incumbent.objective.is_enough(incumbent.best):
-        left = limits.left_seconds
         waiting = [k for k in range(len(moves)) if seen.get(k) != incumbent.version]
-        cut_short = [k for k, move in enumerate(moves) if k not in waiting and move.unfinished and had[k] < left]
+        cut_short = [
+            k for k, move in enumerate(moves) if k not in waiting and move.unfinished and had[k] < limits.left_seconds
+        ]
         if not waiting and not cut_short:
             break
         k = max(waiting or cut_short, key=lambda k: (k not in seen, gained[k], -k))
         share = 1.0 if len(waiting) < 2 else _TURN if incumbent.version else _FIRST
-        seen[k], had[k] = incumbent.version, share * left
-        turn = replace(limits, seconds=limits.seconds - left + had[k])
+        turn = limits.share(share)
+        seen[k], had[k] = incumbent.version, turn.left_seconds
         try:
             found = moves[k].propose(incumbent.base, turn)
         except KeyboardInterrupt:

@@ -102,7 +102,7 @@ class _TrafficSearch:
     def _run(self) -> None:
         """Orders that are known, beams, then the proof."""
         problem = self.problem
-        self.peak = least_peak(problem, replace(self.limits, seconds=self.limits.seconds * 0.2))
+        self.peak = least_peak(problem, self.limits.until(0.2))
         for order in (self.peak.order, order_by("own", problem, self.limits)):
             self.orders.append(tuple(order))
             alone = core_problem(problem, order, chain=True)
@@ -225,7 +225,7 @@ class _TrafficSearch:
         """Say how far the search is: the traffic, and the bound on it. Who looks on may raise KeyboardInterrupt."""
         if self.limits.report is None or self.best is None:
             return
-        traffic, spent = self.best.traffic_bytes, self.limits.seconds - self.limits.left_seconds
+        traffic, spent = self.best.traffic_bytes, self.limits.spent_seconds
         self.limits.report(Progress(traffic, min(self.bound, traffic), spent))
 
     def _improve(self) -> None:

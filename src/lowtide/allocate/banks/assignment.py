@@ -87,7 +87,7 @@ def _over(limits: Limits | None, cost: int | None, bound: int, first: bool) -> b
     if limits is None:
         return False
     if limits.report is not None and cost is not None:
-        limits.report(Progress(cost, bound, limits.seconds - limits.left_seconds))
+        limits.report(Progress(cost, bound, limits.spent_seconds))
     return not first and limits.left_seconds <= 0
 
 

@@ -77,7 +77,7 @@ def place_in_banks(
       last one is taken to be as large as needed, and all of them if that is not enough.
     """
     limits = limits or Limits()
-    used = limits.seconds - limits.left_seconds
+    used = limits.spent_seconds
     limits = replace(limits, seconds=max(limits.seconds, used + A_MOMENT_SECONDS))
     if demands is None:
         demands = [Demand(tuple(range(len(banks))), b.size) for b in problem.buffers]

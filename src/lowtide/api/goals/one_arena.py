@@ -66,7 +66,7 @@ class Ordering:
 
 def for_order(limits: Limits) -> Limits:
     """Of these limits those of the search for an order."""
-    return replace(limits, seconds=SCHEDULE_SHARE * limits.seconds)
+    return limits.until(SCHEDULE_SHARE)
 
 
 def order_keys(problem: Problem, search: Search, schedule: Schedule, layout: Layout) -> PlanKeys:

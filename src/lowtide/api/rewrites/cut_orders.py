@@ -76,18 +76,19 @@ class PartOrders:
         search window by window: what one region needs in turn holds up all others, and windows do not help."""
         from lowtide.optimize.recut import chains
 
+        limits = replace(limits, trace=None)
         first = bool(chains(self.cutter.graph, proposal.parts))
         best, proved = self._ordered(proposal, limits, windows=not first)
         result = proposal if proved else best
         if self.interrupted or not self._may_recut(best):
             return result
-        over = _until(limits, _FIRST if first else _WINDOWS).seconds
-        settled = self._settled(best, proposal, _same_span(limits, over))
-        recut = self._recut(settled, best.own_peak, _same_span(limits, over))
+        search = limits.share(_FIRST if first else _WINDOWS)
+        settled = self._settled(best, proposal, _same_span(search))
+        recut = self._recut(settled, best.own_peak, _same_span(search))
         while recut is not None:
             settled = recut
             below = settled.own_peak - settled.own_peak // _LEAST_GAIN
-            recut = self._recut(settled, below, _same_span(limits, over))
+            recut = self._recut(settled, below, _same_span(search))
         if settled.own_peak >= best.own_peak:
             if not first:
                 return result
@@ -100,15 +101,13 @@ class PartOrders:
         from lowtide.schedule.windows import improved
 
         memory, method = proposal.problem.memory, self.job.search.method
-        started = limits.seconds - limits.left_seconds
-        quick = min(_LOOK * limits.left_seconds, max(PATIENCE_SECONDS, started))
-        look = replace(limits, seconds=started + quick, trace=None)
+        look = _same_span(limits.share(_LOOK))
         schedule = self.goal.find_order(proposal.problem, self.job.search, look)
         done = method.name != "exact" or schedule.stopped in ("proof", "interrupt")
         order = tuple(schedule.order)
         if not done and windows:
             enough = max(schedule.lower_bound, self.goal.room(proposal.problem) or 0)
-            order, seen = improved(memory, schedule.order, _until(limits, _WINDOWS), enough)
+            order, seen = improved(memory, schedule.order, limits.share(_WINDOWS), enough)
             self.interrupted = self.interrupted or seen
         return proposal.in_order(order), done
 
@@ -158,13 +157,6 @@ class PartOrders:
                 yield replace(proposal, parts=recut, problem=Problem.of(recut.graph, proposal.problem.target))
 
 
-def _until(limits: Limits, share: float) -> Limits:
-    """Limits of a search that is over after a share of what time is left."""
-    started = limits.seconds - limits.left_seconds
-    return replace(limits, seconds=started + share * (limits.seconds - started), trace=None)
-
-
-def _same_span(limits: Limits, over: float) -> Limits:
-    """Limits of a search that takes no longer than all before did, and is over at some second."""
-    spent = limits.seconds - limits.left_seconds
-    return replace(limits, seconds=min(over, spent + max(PATIENCE_SECONDS, spent)), trace=None)
+def _same_span(limits: Limits) -> Limits:
+    """Limits of a search that takes no longer than all before did."""
+    return limits.at_most(max(PATIENCE_SECONDS, limits.spent_seconds))

@@ -151,8 +151,7 @@ class CutSearch:
             if best is not None and self._pruned(proposal, best):
                 continue
             share = 1.0 if k + 1 == len(proposals) else 1.0 / (len(proposals) - k) if self.keeps else _FIRST
-            over = self.limits.seconds - self.limits.left_seconds * (1.0 - share)
-            answer = search._answer(proposal, replace(self.limits, seconds=over))
+            answer = search._answer(proposal, self.limits.share(share))
             best = answer if best is None else min(best, answer, key=self._rank)
             if self.goal.budget is not None and answer.keys["status"] == "ok":
                 break
@@ -322,7 +321,7 @@ class CutSearch:
         bounds = Bounds(self.goal.room(self.problem) or 0, self.job.max_ops, self._most_nanoseconds)
         ways = []
         if once is not None:  # nothing is recomputed where that gains nothing, or time is short
-            half = replace(limits, seconds=limits.seconds - _ONCE * limits.left_seconds)
+            half = limits.share(1 - _ONCE)
             timed = self.job.costs is not None and self.job.costs.timed
             free = bounds if timed else replace(bounds, most_nanoseconds=0)  # kept rows add no operations
             kept = best_regions(once, problem.memory, order, half, free, cost if timed else None)
@@ -331,9 +330,8 @@ class CutSearch:
 
     def _until(self, share: float) -> Limits:
         """Limits of a search that is over after a share of the time, or of what is left where little of it is."""
-        began = self.limits.seconds - self.limits.left_seconds
-        late = _LATE if self.first is None else _NESTED
-        return replace(self.limits, seconds=max(self.limits.seconds * share, began + late * self.limits.left_seconds))
+        late = self.limits.share(_LATE if self.first is None else _NESTED)
+        return max(self.limits.until(share), late, key=lambda limits: limits.seconds)
 
     def best_at_peak(self) -> Answer | None:
         """The best plan with tiles where the order of `uncut` is highest; None: there is none, or Ctrl-C came first."""
@@ -355,11 +353,9 @@ class CutSearch:
         """The plan of a part graph."""
         parts, exact = self._of_all_levels(proposal.parts)
         regions = proposal.parts.regions
-        started = limits.seconds - limits.left_seconds
         patient = self.goal.budget is None
         if patient:
-            until = started + max(PATIENCE_SECONDS, _LAST * started)
-            limits = replace(limits, seconds=min(limits.seconds, until))
+            limits = limits.at_most(max(PATIENCE_SECONDS, _LAST * limits.spent_seconds))
         from lowtide.transform.halos import halos_of
 
         answer, user = self.goal.solve(proposal.problem, self.job.search, limits), self._of_user

@@ -97,7 +97,7 @@ def traffic_moves(job: Job, problem: Problem, limits: Limits) -> tuple[Answer, l
         raise InputError("rows run again in one arena; leave out halos, or --memory")
     search = CutSpilling(job, problem, limits)
     try:
-        uncut = search.goal.solve(problem, job.search, search.until(_UNCUT))
+        uncut = search.goal.solve(problem, job.search, search.limits.until(_UNCUT))
     except InputError as error:
         best = search.best_cut(None)
         if best is None:
@@ -202,9 +202,7 @@ class CutSpilling:
                 continue
             if self.interrupted or (k and self.limits.over()):
                 break
-            share = 1.0 / (len(chosen) - k)
-            over = self.limits.seconds - self.limits.left_seconds * (1.0 - share)
-            answer = self._answer(candidate, replace(self.limits, seconds=over))
+            answer = self._answer(candidate, self.limits.share(1.0 / (len(chosen) - k)))
             best = best if answer is None else answer if best is None else min(best, answer, key=key)
             if best is not None and (best.keys["stopped"] == "interrupt" or not key(best)[0]):
                 break
@@ -216,7 +214,7 @@ class CutSpilling:
         search.job = replace(search.job, allow=("fission", "rounds"))
         left = self.limits.left_seconds
         limits = replace(self.limits, seconds=left * (1.0 - _PLACED), started=Limits.now())
-        search.limits = replace(limits, seconds=limits.seconds * _FIRST)
+        search.limits = limits.until(_FIRST)
         found = search.best_cut()
         if found is not None:
             incumbent = Incumbent(objective_of(search.job), found)
@@ -233,7 +231,7 @@ class CutSpilling:
         """Part graphs in which every op fits, the best first, these with what more is worth streaming."""
         found: list[Candidate] = []
         for parts in self._part_graphs(uncut):
-            if self.interrupted or (found and self._over(_LOOKED)):
+            if self.interrupted or (found and self.limits.until(_LOOKED).over()):
                 break
             if self.job.max_ops and len(parts.graph.ops) > self.job.max_ops:
                 continue
@@ -245,9 +243,6 @@ class CutSpilling:
             found.append(candidate)
         best = sorted(found, key=lambda c: c.rank)[:_TRIED]
         return sorted((self._streaming_more(c) for c in best), key=lambda c: c.rank)
-
-    def _over(self, share: float) -> bool:
-        return self.limits.left_seconds < self.limits.seconds * (1.0 - share)
 
     def _part_graphs(self, uncut: Answer | None) -> Iterator[PartGraph]:
         """Ways of the fronts, those of fewer ops first; then parts that are searched to fit in one arena of the fast
@@ -287,9 +282,9 @@ class CutSpilling:
         memory, graph = self.problem.memory, self.problem.graph
         too_large = {op.id for i, op in enumerate(graph.ops) if alone(memory, i) > self.goal.fast.capacity_bytes}
         sets = [int(part * self.goal.fast.capacity_bytes) for part in _WORKING]
-        ways = working_ways(self.cutter, memory, order, self.until(_WAYS), sets)
+        ways = working_ways(self.cutter, memory, order, self.limits.until(_WAYS), sets)
         if not self.interrupted:
-            ways += front_ways(self.cutter, memory, order, self.until(_FRONT))
+            ways += front_ways(self.cutter, memory, order, self.limits.until(_FRONT))
         fit = [way for way in ways if way.regions and too_large <= {c.op for r in way.regions for c in r.cuts}]
         return sorted({way.regions: way for way in fit}.values(), key=lambda way: way.ops)
 
@@ -298,7 +293,7 @@ class CutSpilling:
         arena = OneArena(int(self.goal.fast.capacity_bytes * room))
         search = replace(self.job.search, method=arena.method("exact", NO_OPTIONS), require_optimal=False)
         job = replace(self.job, goal=arena, search=search)
-        return CutSearch(job, arena, self.problem, uncut, self.until(share))
+        return CutSearch(job, arena, self.problem, uncut, self.limits.until(share))
 
     def candidate(self, parts: PartGraph) -> Candidate | None:
         """A part graph with what has to be streamed, and the model's inputs and outputs too if that moves less; None if
@@ -341,7 +336,7 @@ class CutSpilling:
         best = candidate
         forced = {s.tensor for s in candidate.streamed.streams}
         for t in [t for t in self._streamable(candidate.parts) if t not in forced][:_MOST_STREAMED]:
-            if self.interrupted or not best.traffic_bytes or self._over(_LOOKED):
+            if self.interrupted or not best.traffic_bytes or self.limits.until(_LOOKED).over():
                 break
             look = self._look(candidate.parts, [*(s.tensor for s in best.streamed.streams), t])
             if isinstance(look, Candidate) and look.traffic_bytes < best.traffic_bytes:
@@ -398,7 +393,3 @@ class CutSpilling:
         return replace(
             answer, problem=whole, keys=keys, parts=parts, own_order_peak_bytes=self.problem.own_order_peak_bytes
         )
-
-    def until(self, share: float) -> Limits:
-        """Limits of a search that is over after a share of the time."""
-        return replace(self.limits, seconds=self.limits.seconds * share)

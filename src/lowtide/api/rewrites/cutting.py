@@ -78,7 +78,7 @@ def tile_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tu
         raise InputError("ways are timed with what they put together; leave out unjoined, or --cost and --max-overhead")
     if "rounds" in job.allow and timed:
         raise InputError("nobody has measured parts of parts; leave out rounds, or --cost and --max-overhead")
-    uncut = goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * ORDER))
+    uncut = goal.solve(problem, job.search, limits.until(ORDER))
     bounds = [] if uncut.keys["stopped"] == "interrupt" else _region_bounds(job, problem, uncut, limits)
     search = CutSearch(job, goal, problem, uncut, limits)
     search.joins = all(bound.bytes < uncut.keys["peak_bytes"] for bound in bounds)
@@ -165,10 +165,8 @@ def _by_sections(search: CutSearch, *, least: bool) -> CutSearch | None:
         return None
     sectioned = by_sections(problem.graph, chosen)
     own = Problem.of(sectioned.graph, problem.target)
-    half = replace(limits, seconds=limits.seconds * _SECTIONS)
-    began = limits.seconds - limits.left_seconds
-    until = min(half.seconds, began + limits.seconds * ORDER)
-    uncut = search.goal.solve(own, job.search, replace(limits, seconds=until))
+    half = limits.until(_SECTIONS)
+    uncut = search.goal.solve(own, job.search, half.at_most(limits.seconds * ORDER))
     bounds = _region_bounds(job, own, uncut, limits) if least else []
     if any(bound.bytes >= search.uncut.keys["peak_bytes"] and not bound.joined for bound in bounds):
         return None

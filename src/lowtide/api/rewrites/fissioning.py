@@ -124,7 +124,7 @@ def step_front(job: Job, report: Callable[[Progress], None] | None = None) -> Fr
         )
         for choice, spent in found
     ]
-    spent_seconds = limits.seconds - limits.left_seconds
+    spent_seconds = limits.spent_seconds
     floor = floor_bytes(problem.memory)
     own = problem.own_order_peak_bytes
     return Front(problem.graph.name, problem.target.name, own, floor, "cost", tuple(points), complete, spent_seconds)
@@ -353,7 +353,7 @@ class _Step:
 
     def _late(self) -> bool:
         """Whether no further region is tried."""
-        return self.limits.left_seconds < (1 - _TREE) * self.limits.seconds
+        return self.limits.until(_TREE).over()
 
     def _ranked(self, choices: Sequence[Parted], room: int | None, begun: Sequence[Found]) -> list[Found]:
         """What is within the budget, the fastest first; or within the time, the lowest first."""
@@ -445,7 +445,7 @@ class _Step:
             answer,
             keys=keys,
             own_order_peak_bytes=self.user.own_order_peak_bytes,
-            schedule_seconds=self.limits.seconds - self.limits.left_seconds,
+            schedule_seconds=self.limits.spent_seconds,
             method=method or answer.method,
         )
 

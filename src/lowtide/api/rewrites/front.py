@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,13 +76,13 @@ def front(
         raise InputError(f"target {job.target.name} runs each op of the file once; name another, as --target generic")
     problem, limits = job.problem(), search.limits(None, report)
     host = host_of(job, problem.graph)
-    order = goal.find_order(problem, search, replace(limits, seconds=limits.seconds * _ORDER)).order
+    order = goal.find_order(problem, search, limits.until(_ORDER)).order
     sequence = sequenced(problem.memory, order)
     sequence = sequence if host is None else host.problem(sequence)
     least, _ = least_possible(sequence)
     highest = max(sequence.core(problem.memory.alignment).footprints(sequence.without_views(order)), default=0)
     budgets = [highest - (highest - least) * k // _BUDGETS for k in range(1, _BUDGETS + 1)]
-    found, stopped = sweep(sequence, order, budgets, replace(limits, seconds=limits.seconds * _SWEEP))
+    found, stopped = sweep(sequence, order, budgets, limits.until(_SWEEP))
     return Front(
         problem.graph.name,
         problem.target.name,

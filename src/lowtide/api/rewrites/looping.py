@@ -34,7 +34,7 @@ def loop_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tu
     """The best order, and the move to loops. Raises `InputError`: the target's runtime has no loops, something asked
     for does not go with them, or no input can be streamed."""
     check_looping(job, goal, problem)
-    opening = goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _ONCE))
+    opening = goal.solve(problem, job.search, limits.until(_ONCE))
     return opening.under(job.allow), [Loops(job, goal, problem, opening)]
 
 
@@ -59,8 +59,9 @@ class Loops(Move[Answer]):
             limits.tell("looking for loops")
         rules = LoopRules(problem.graph, problem.target, exact_bits=job.exact_bits)
         orders = list(dict.fromkeys((opening.order, tuple(range(len(opening.order))))))
-        search = replace(limits, seconds=limits.seconds * _SEARCH)
-        path, searches, interrupted = _best_path(rules, problem, orders, room, search, stream=job.stream_input)
+        path, searches, interrupted = _best_path(
+            rules, problem, orders, room, limits.until(_SEARCH), stream=job.stream_input
+        )
         limits.interrupt.seen |= interrupted
         if not path.loops:
             return None
@@ -101,12 +102,12 @@ def _best_path(
     found: list[LoopPath] = []
     searches: list[LoopSearch] = []
     interrupted = False
-    seeds = None if stream else region_seeds(rules, problem.memory, orders[0], _within(limits, _REGIONS), room)
+    seeds = None if stream else region_seeds(rules, problem.memory, orders[0], limits.share(_REGIONS), room)
     if limits.interrupt.seen:
         return LoopPath((), 0, 0, 0, complete=False, least=0), [], True
     if seeds is not None and seeds.order not in orders:
         orders = (seeds.order, *orders)[:2]
-    shares = [(_within(limits, along), _within(limits, until)) for along, until in _ALONG]
+    shares = [(limits.share(along), limits.share(until)) for along, until in _ALONG]
     for order, (along, share) in zip(orders, shares, strict=False):
         try:
             handing = _handing(rules, problem, order, along) if stream else None
@@ -147,12 +148,6 @@ def _lower_arena(best: Answer, search: LoopSearch, solve: Callable[[LoopPath], A
     return best
 
 
-def _within(limits: Limits, share: float) -> Limits:
-    """Limits of a search that has a share of the time that is left."""
-    began = limits.seconds - limits.left_seconds
-    return replace(limits, seconds=began + limits.left_seconds * share)
-
-
 def _handing(rules: LoopRules, problem: Problem, order: Sequence[int], limits: Limits) -> LoopSearch | None:
     """The search in which inputs are streamed, as many as go together, the largest first; None if the time was up
     before one was found. Raises `InputError`: no input can be; it names some."""
@@ -185,7 +180,7 @@ def _answer(
     from lowtide.transform.loop_graph import apply
 
     looped = apply(problem.graph, path.loops, problem.target.alignment)
-    spent = limits.seconds - limits.left_seconds
+    spent = limits.spent_seconds
     answer = goal.solve(Problem.of(looped.graph, problem.target), job.search, limits)
     figures = {
         "without_loops_peak_bytes": whole.keys["peak_bytes"],

@@ -80,7 +80,7 @@ class Alias(Move[Answer]):
         best: Answer | None = None
         graph, target = base.problem.graph, base.problem.target
         for enough in dict.fromkeys((self.goal.room(base.problem) or 0, 0)):
-            look = _within(limits, _LOOK)
+            look = limits.share(_LOOK)
             found = best_aliases(graph, target, base.order, look, enough=enough, seed=self.job.search.seed)
             self.tried, self.least = found.tried, found.least
             if found.interrupted:
@@ -123,11 +123,6 @@ class Alias(Move[Answer]):
 
 _LOOK = 0.7
 """Share of a turn after which the choice of aliases ends, where a clock has to stop it: the rest is for its plan."""
-
-
-def _within(limits: Limits, share: float) -> Limits:
-    began = limits.seconds - limits.left_seconds
-    return replace(limits, seconds=began + share * limits.left_seconds)
 
 
 def _required(answer: Answer) -> int:

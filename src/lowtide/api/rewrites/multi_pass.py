@@ -49,7 +49,7 @@ class MultiPass(Move[Answer]):
     def propose(self, base: Answer, limits: Limits) -> Answer | None:
         """The plan of least work within the budget, or the lowest within the bound on the work."""
         job, goal, checkpoints = self.tiles.job, self.tiles.goal, self.checkpoints
-        checkpoints.limits = replace(limits, seconds=limits.seconds - _PLAN * limits.left_seconds)
+        checkpoints.limits = limits.share(1 - _PLAN)
         bound = most_overhead(job)
         most = None if bound is None else int(Fraction(str(bound)) * checkpoints.flops)
         best = _passed(job, goal, checkpoints, base, most, limits)

@@ -46,6 +46,7 @@ class PeakTiles:
 
     def lowest(self, limits: Limits) -> Proposal | None:
         """The tiles of the lowest peak, in an own order of it; None: none is lower than the order's."""
+        limits = replace(limits, trace=None)
         peak = profile(self.problem.memory, self.order).peak
         cuts = PeakCuts(self.cutter, self.problem.memory, self.order, _LONGEST)
         best: Proposal | None = None
@@ -53,7 +54,7 @@ class PeakTiles:
             best = found
         if best is None or best.own_peak <= self.enough:
             return best
-        return self._ordered(best, self.enough, _part(limits, _BEST))
+        return self._ordered(best, self.enough, limits.share(_BEST))
 
     def _falling(self, cuts: PeakCuts, peak: int, limits: Limits) -> Iterator[Proposal]:
         """What is found under limits that fall as long as less is found, and rise where nothing is: ever lower."""
@@ -76,7 +77,7 @@ class PeakTiles:
         problem = Problem.of(parts.graph, target)
         if largest_single_op(problem.memory) >= peak:
             return None
-        return self._ordered(Proposal(parts, problem, peak, 0, {}), limit, _part(limits, _TRIAL))
+        return self._ordered(Proposal(parts, problem, peak, 0, {}), limit, limits.share(_TRIAL))
 
     def _ordered(self, proposal: Proposal, enough: int, limits: Limits) -> Proposal:
         from lowtide.schedule.windows import improved
@@ -85,9 +86,3 @@ class PeakTiles:
         order, seen = improved(proposal.problem.memory, own, limits, enough)
         self.interrupted = self.interrupted or seen
         return proposal.in_order(order)
-
-
-def _part(limits: Limits, share: float) -> Limits:
-    """Limits of a search that is over after a share of the time that is left."""
-    started = limits.seconds - limits.left_seconds
-    return replace(limits, seconds=started + share * limits.left_seconds, trace=None)

@@ -60,7 +60,7 @@ def recompute_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) 
             problem.place,
         )
     host = host_of(job, problem.graph)
-    once = goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _ONCE))
+    once = goal.solve(problem, job.search, limits.until(_ONCE))
     sequence = sequenced(problem.memory, once.order)
     sequence = sequence if host is None else host.problem(sequence)
     opening, move = opening_and_move(RecomputeCall(job, goal, problem, sequence, once, limits, host))
@@ -165,10 +165,6 @@ class RecomputeCall:
         rewrites, order = answer.keys.get("rewrites") or (), [answer.graph.ops[i].id for i in answer.order]
         return {**answer.keys, "swapping": self.host.swapping(self.sequence, rewrites, order)}
 
-    def until(self, share: float) -> Limits:
-        """Limits of a search that is over after a share of the time."""
-        return replace(self.limits, seconds=self.limits.seconds * share)
-
 
 def _check(job: Job, goal: OneArena) -> None:
     bounded = job.costs is not None and job.costs.max_overhead is not None
@@ -235,7 +231,7 @@ def _bound(call: RecomputeCall, room: int) -> PriceBound:
     from lowtide.optimize.recompute.bound import price_bound
     from lowtide.optimize.recompute.swap_bound import swap_time_bound
 
-    share, ops = call.until(_BOUND), _crowded_ops(call)
+    share, ops = call.limits.until(_BOUND), _crowded_ops(call)
     if call.host is not None:
         return swap_time_bound(call.sequence, room, ops, call.host.bandwidth, lambda: not share.over())
     return price_bound(call.sequence, room, ops, lambda: not share.over())
@@ -261,7 +257,7 @@ def _cheapest(call: RecomputeCall, room: int, bound: PriceBound) -> Answer:
     key, total = objective_of(call.job).key, call.sequence.costs.total
     begin, best = call.once.order, None
     for part in _SEARCHED if call.most_units is None else [part * _WITHIN for part in _SEARCHED]:
-        result = search(call.sequence, begin, room, call.until(part), enough=total + bound.units)
+        result = search(call.sequence, begin, room, call.limits.until(part), enough=total + bound.units)
         answer = placed(call, result.order, result.stopped, {"chains": result.chains, "repairs": result.steps})
         best = answer if best is None else min(best, answer, key=key)
         excess = answer.keys["required_bytes"] - (call.goal.budget or 0)
@@ -277,7 +273,7 @@ def _by_method(call: RecomputeCall, room: int, method: RecomputeMethod) -> Answe
     """What a published method makes of it, asked a second time for a smaller peak where addresses lose bytes."""
     budget, scale, best = call.goal.budget or 0, call.sequence.costs.scale, None
     for part in _SEARCHED:
-        result = method.repeat(call.sequence, call.once.order, room, call.until(part))
+        result = method.repeat(call.sequence, call.once.order, room, call.limits.until(part))
         ended = "complete" if best is not None and result.ended in ("optimal", "infeasible") else result.ended
         figures = {**result.counters, "ended": ended, "among": result.among}
         if result.bound_units and best is None:
@@ -289,7 +285,7 @@ def _by_method(call: RecomputeCall, room: int, method: RecomputeMethod) -> Answe
         if best is None or answer.keys["required_bytes"] < best.keys["required_bytes"]:
             best = replace(answer, method=method.name)
         excess = answer.keys["required_bytes"] - budget
-        if excess <= 0 or not result.order or call.until(part).over():
+        if excess <= 0 or not result.order or call.limits.until(part).over():
             break
         room -= max(excess, call.problem.target.alignment)
     assert best is not None, method
@@ -301,7 +297,7 @@ def _lowest(call: RecomputeCall, most: int, least_peak: PeakBound) -> Answer | N
     from lowtide.optimize.recompute.least_bytes import least_bytes
 
     key, best = objective_of(call.job).key, None
-    lowest = least_bytes(call.sequence, call.once.order, most, least_peak.bytes, call.until(_SEARCHED[0]))
+    lowest = least_bytes(call.sequence, call.once.order, most, least_peak.bytes, call.limits.until(_SEARCHED[0]))
     for spent in lowest.found[: -_MOST_PLACED - 1 : -1]:
         if best is not None and spent.peak >= best.keys["required_bytes"] - call.goal.reserve:
             break
@@ -333,7 +329,7 @@ def placed(
             "once_peak_bytes": call.once.keys["peak_bytes"],
         },
     }
-    seconds = call.limits.seconds - call.limits.left_seconds
+    seconds = call.limits.spent_seconds
     return replace(answer, keys=keys, own_order_peak_bytes=call.problem.own_order_peak_bytes, schedule_seconds=seconds)
 
 

@@ -70,8 +70,7 @@ def _opening_and_moves(job: Job, problem: Problem, limits: Limits) -> tuple[Answ
         return recompute_moves(job, goal, problem, limits)
     moves: list[Move[Answer]] = []
     if words == {"alias"}:
-        first = replace(limits, seconds=limits.seconds * ORDER)
-        opening = goal.solve(problem, job.search, first).under(job.allow)
+        opening = goal.solve(problem, job.search, limits.until(ORDER)).under(job.allow)
     else:
         opening, moves = tile_moves(job, goal, problem, limits)
     return opening, [*moves, *([Alias(job, goal)] if "alias" in words else [])]

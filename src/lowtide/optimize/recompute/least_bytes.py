@@ -142,7 +142,7 @@ class _Halving:
 
     def _report(self) -> Callable[[Progress], None] | None:
         """Progress of the search over all budgets."""
-        tell, spent = self.limits.report, self.limits.seconds - self.limits.left_seconds
+        tell, spent = self.limits.report, self.limits.spent_seconds
         if tell is None:
             return None
         return lambda progress: tell(Progress(self.found[-1].peak, self.least, spent + progress.seconds))
@@ -156,7 +156,7 @@ def sweep(problem: Sequenced, order: Sequence[int], budgets: Sequence[int], limi
     for number, budget in enumerate(budgets):
         if budget >= points[-1].peak:
             continue
-        share = replace(limits, seconds=limits.seconds - limits.left_seconds * (1 - 1 / (len(budgets) - number)))
+        share = limits.share(1 / (len(budgets) - number))
         result = search(problem, points[-1].order, budget, share, steps=_SWEEP_STEPS)
         if not result.found and result.peak < points[-1].peak:
             result = search(problem, result.order, result.peak, share, steps=_SWEEP_STEPS)
@@ -195,7 +195,7 @@ def on_front(
             break
         if budget >= above.peak:
             continue
-        share = replace(limits, seconds=limits.seconds - limits.left_seconds * (1 - 1 / (_BETWEEN + 1 - k)))
+        share = limits.share(1 / (_BETWEEN + 1 - k))
         results = [search(problem, above.order, budget, share, steps=_SWEEP_STEPS)]
         results += [search(problem, rest[0].order, budget, replace(share, report=None), steps=0)] if rest else []
         met = [Spent(tuple(result.order), result.peak, result.cost) for result in results if result.found]

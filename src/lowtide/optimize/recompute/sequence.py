@@ -295,7 +295,7 @@ def _both(
     once = replace(problem, ops=tuple(replace(op, once=True) for op in problem.ops))
     best: SequenceResult | None = None
     for share, way in ((_ALONE, once), (_ALONE, replace(problem, transfers=())), (1.0, problem)):
-        part = replace(limits, seconds=limits.seconds - limits.left_seconds * (1 - share))
+        part = limits.share(share)
         result = _one(way, order, budget, part, steps, enough)
         if best is None or by_cost(result) < by_cost(best):
             best = result

@@ -129,7 +129,7 @@ def run(
         threading.Thread(target=work, daemon=True).start()
         while not ended.wait(POLL_SECONDS):
             if limits.report is not None:
-                limits.report(Progress(*progress, limits.seconds - limits.left_seconds))
+                limits.report(Progress(*progress, limits.spent_seconds))
     except BaseException as error:
         interrupter.interrupt()
         ended.wait(PATIENCE_SECONDS)

@@ -238,7 +238,7 @@ class Zhong:
             if limits.report is not None and status != "interrupt":
                 try:
                     best = max([floor, *(other.peak for other in waiting)])
-                    limits.report(Progress(best, 0, limits.seconds - limits.left_seconds))
+                    limits.report(Progress(best, 0, limits.spent_seconds))
                 except KeyboardInterrupt:
                     status = "interrupt"
             if status != "optimal":
