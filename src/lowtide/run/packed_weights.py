@@ -33,7 +33,7 @@ _MULTIPLE = 64
 
 def split_packed(file: Path) -> None:
     """Write an optimised file anew in which no product's weight makes opening a session take more than a run; what the
-    file computes stays as it is, bit for bit. A product stays whose result would take more where it is joined than is
+    file computes stays as it is, bit for bit. A product stays whose result would take more where it is concatenated than is
     saved."""
     import onnx
 
@@ -93,13 +93,13 @@ class _Products:
         turned = any(a.name == "transB" and a.i for a in node.attribute)
         width = self.shapes[node.input[1]][0 if turned else 1]
         step = ceil(width / self.counts[k] / _MULTIPLE) * _MULTIPLE
-        joined, parts = helper.make_node("Concat", [], node.output, f"{node.output[0]}/columns", axis=-1), []
+        concat, parts = helper.make_node("Concat", [], node.output, f"{node.output[0]}/columns", axis=-1), []
         by_columns = {name for name in node.input[2:] if self.shapes.get(name, ())[-1:] == (width,)}
         if not by_columns <= self.weights.keys() or not all(self.shapes.get(node.input[0], (0,))):
             return []
         new: dict[str, Any] = {}
         shape = self.shapes[node.output[0]]
-        joined.attribute[0].i = len(shape) - 1
+        concat.attribute[0].i = len(shape) - 1
         for begin in range(0, width, step):
             part, end = _copy(node), min(begin + step, width)
             part.name, part.output[:] = "", [f"{node.output[0]}_columns_{begin}"]
@@ -109,9 +109,9 @@ class _Products:
                     cut = values[begin:end] if i == 1 and turned else values[..., begin:end]
                     part.input[i] = f"{name}_columns_{begin}"
                     new[part.input[i]] = numpy_helper.from_array(cut.copy(), part.input[i])
-            joined.input.append(part.output[0])
+            concat.input.append(part.output[0])
             parts.append(part)
-        parts.append(joined)
+        parts.append(concat)
         if not self._same(node, parts, new):
             return []
         self.new |= new
