@@ -123,7 +123,7 @@ def test_free_sizes_are_assumed_and_said(tmp_path: Path) -> None:
     assert made.comparison is not None
     assert made.comparison.assumed
     assert made.comparison.sizes == {"x": "1x3x40x40"}
-    assert "x 1x3x40x40 (sizes assumed, and a written model takes no others)" in repr(made)
+    assert "x 1x3x40x40 (sizes assumed; the written model accepts only these)" in repr(made)
 
 
 def test_optimised_files_are_the_same_in_every_process(tmp_path: Path) -> None:
