@@ -180,7 +180,6 @@ OF_RESEARCH = {
     "bench/test_magis.py": "bench/magis_steps",
     "torch_code/test_source.py": "torch_code/kernels torch_code/__main__",
     "bench/test_allocation.py": "bench/placing",
-    "bench/test_sampling.py": "bench/drawing",
     "bench/test_parts.py": "bench/machine bench/measure zoo/published/cases",
     "bench/test_spilling.py": "bench/off_chip bench/spill_cells bench/spill_tables",
     "bench/test_suite.py": "bench/options bench/tables",

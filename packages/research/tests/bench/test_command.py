@@ -12,12 +12,10 @@ from lowtide.cli.values import name_list
 from lowtide.errors import InputError
 from lowtide_research.bench.allocation import AllocateSuite
 from lowtide_research.bench.command import add_suites, suite_of
-from lowtide_research.bench.sampling import SpaceSuite
 from lowtide_research.bench.spilling import SpillSuite
 from lowtide_research.bench.suite import Suite
 
 CASES: list[tuple[str, Suite[Any]]] = [
-    ("space --network unet --orders 7 --seed 3", SpaceSuite(network="unet", orders=7, methods=[], seed=3)),
     ("allocate --allocators tflm --time 2", AllocateSuite(allocators=["tflm"], time=2.0)),
     (
         "spill --networks a:n=4,filters=16,b --settings activations --search-memory 1MiB",

@@ -131,10 +131,9 @@ def main() -> int:
 def suites() -> dict[str, type[Suite[Any]]]:
     """Suites by name, in the order in which they are shown."""
     from lowtide_research.bench.allocation import AllocateSuite
-    from lowtide_research.bench.sampling import SpaceSuite
     from lowtide_research.bench.spilling import SpillSuite
 
-    every: tuple[type[Suite[Any]], ...] = (SpaceSuite, AllocateSuite, SpillSuite)
+    every: tuple[type[Suite[Any]], ...] = (AllocateSuite, SpillSuite)
     return {suite.name: suite for suite in every}
 
 
