@@ -2,7 +2,8 @@
 
     python bench/orders.py MODELS -o results/orders
 
-Every *.graph.json of MODELS/graphs and of MODELS/graphs/xla (programs of JAX as XLA schedules them), HMCOS's networks,
+Every *.graph.json of MODELS/graphs and of MODELS/graphs/xla (programs of JAX as XLA schedules them; *.hlo.txt of
+`bench/xla.py` too), HMCOS's networks,
 a NASNet of 50,256 ops and RandWires of one stage with 96 and 128 nodes; target `strict`, alignment 1, at most 60 s of
 search each. Seconds are processor time of the search: of orders alone, the least of three runs where below 0.5 s. The
 arena is that of the plan, which is checked.
@@ -32,6 +33,7 @@ WIRED = "zoo:randwire_ws_one_stage:nodes="
 def groups(models: Path) -> dict[str, list[str]]:
     """What is planned, by heading."""
     files = {name: sorted((models / name).glob("*.graph.json")) for name in ("graphs", "graphs/xla")}
+    files["graphs/xla"] += sorted((models / "graphs/xla").glob("*.hlo.txt"))
     return {
         "Real graphs": [str(path) for path in files["graphs"]],
         "Programs as XLA schedules them": [str(path) for path in files["graphs/xla"]],
