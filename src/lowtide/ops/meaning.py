@@ -50,12 +50,15 @@ class Dialect(Protocol):
 
     def form(self, node: Node) -> Form:
         """Canonical parameters of an op; raises `NoForm` if there are none."""
+        ...
 
     def is_random(self, node: Node) -> bool:
         """Whether the op makes other numbers on every run."""
+        ...
 
     def mutates(self, node: Node) -> tuple[int, ...]:
         """Positions of the operands that the op writes over."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
