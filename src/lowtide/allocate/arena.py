@@ -191,10 +191,7 @@ def _dying(model: MemoryModel, order: Sequence[int], lifetimes: Profile) -> Iter
 
 
 def allocate_best(
-    problem: Problem,
-    limits: Limits,
-    engines: Sequence[Engine] = ENGINES,
-    best: Packing | None = None,
+    problem: Problem, limits: Limits, engines: Sequence[Engine] = ENGINES, best: Packing | None = None
 ) -> Packing:
     """Ask the engines in turn, keep the lowest packing and the highest bound, and stop when they meet. `best` is
     what is known of the problem already. What has more than `MOST_FOR_WHEEL` buffers is rather hundreds of cells
@@ -222,10 +219,7 @@ def allocate_best(
 
 
 def allocate_buffers(
-    problem: Problem,
-    capacity: int | None = None,
-    limits: Limits | None = None,
-    engines: Sequence[Engine] = THOROUGH,
+    problem: Problem, capacity: int | None = None, limits: Limits | None = None, engines: Sequence[Engine] = THOROUGH
 ) -> BufferAllocation:
     """Place plain buffers, with names of their own, as low as can be. With a capacity the question is whether they
     fit: the search ends with the first placement that does, or with the proof that there is none. Raises

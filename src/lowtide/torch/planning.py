@@ -27,17 +27,13 @@ from lowtide.torch.sequence import Sequence, sequence_of, why_not
 from lowtide.torch.step_plan import OverBudgetError, StepCut, StepPlan
 from lowtide.torch.swap import entry_of, movable
 
-_ROUNDING = 1e-6
-"""Part of the time by which sums of whole nanoseconds may be off."""
+_ROUNDING = 1e-6  # part of the time by which sums of whole nanoseconds may be off
 
 _FIRST, _FIRST_STEPS = 0.4, 256
 """Part of the time, and repairs at most, for a first look at each of several cuts; the best gets the rest."""
 
-POINTS = 20
-"""Budgets of a curve, where a call does not say how many."""
-
-_CUTTING = 0.6
-"""Part of the time that may go to choosing cuts."""
+POINTS = 20  # budgets of a curve, where a call does not say how many
+_CUTTING = 0.6  # part of the time that may go to choosing cuts
 
 
 _ALONE, _LEAST = 0.6, 0.4

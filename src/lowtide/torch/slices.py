@@ -32,11 +32,8 @@ from lowtide.torch.program import Action, Body, Call, Program, Word, instead_of
 from lowtide.torch.readings import BATCH_SIZE
 from lowtide.torch.rows import Operand, Region, Row, is_total_weight
 
-_INTO = {"mm": "aten.addmm_.default", "bmm": "aten.baddbmm_.default"}
-"""Products that are added to what is there."""
-
-_MEAN, _SUM = 1, 2
-"""How torch numbers reductions of losses."""
+_INTO = {"mm": "aten.addmm_.default", "bmm": "aten.baddbmm_.default"}  # products that are added to what is there
+_MEAN, _SUM = 1, 2  # how torch numbers reductions of losses
 
 
 def sliced(program: Program, graph: Graph, regions: Sequence[Region], parts: int) -> Program:

@@ -28,7 +28,6 @@ WORK = 1_000_000
 """States that all sweeps of an instance may keep, all sections together; the first sweep is made in any case."""
 
 MOST_WITHOUT_PRICES = 12  # up to this many buffers with a choice, a sweep without prices is quicker than finding them
-
 _ROUNDING = 1e-7  # what sums of prices may be off, as a share
 
 

@@ -37,7 +37,6 @@ _GLUED = frozenset({"int8", "int16", "int32", "float32"})
 _AT_ONCE = 8  # channels that LiteRT's depthwise kernel takes in one
 _SIDES = {1: "h", 2: "w"}  # what TFLite's options call a dimension of an image
 _MOST_DIMS = 5  # dimensions that TFLM's SLICE takes
-
 Around = tuple[tuple[int, int], ...]  # rows before and behind, for each dimension
 
 
