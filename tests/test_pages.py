@@ -143,7 +143,8 @@ def test_the_site_builds_without_a_warning(tmp_path: Path):
     words = ["-W", "--keep-going", "-q", "-d", str(tmp_path / "trees"), str(DOCS), str(tmp_path / "site")]
     subprocess.run([sys.executable, "-m", "sphinx", *words], check=True)
     assert "Docstrings" in (tmp_path / "site/api.html").read_text()
-    assert len(list((tmp_path / "site/benchmarks").glob("*.html"))) > 40
+    results = {path.stem for path in (ROOT / "packages/research/results").glob("*.md")}
+    assert results <= {path.stem for path in (tmp_path / "site/benchmarks").glob("*.html")}
 
 
 def test_every_table_of_results_is_a_page(tmp_path: Path):
@@ -166,5 +167,4 @@ def test_every_table_of_results_is_a_page(tmp_path: Path):
     pictures = [
         name for path in tmp_path.glob("*.md") for name in re.findall(r"!\[[^\]]*\]\((.+?)\)", path.read_text())
     ]
-    assert pictures
     assert [name for name in pictures if not (tmp_path / name).exists()] == []
