@@ -27,7 +27,7 @@ from lowtide.torch.sequence import Sequence, sequence_of, why_not
 from lowtide.torch.step_plan import OverBudgetError, StepCut, StepPlan
 from lowtide.torch.swap import entry_of, movable
 
-_ROUNDING = 1e-6  # part of the time by which sums of whole nanoseconds may be off
+_ROUNDING = 1e-6  # part of the time by which sums of nanoseconds may be off
 
 _FIRST, _FIRST_STEPS = 0.4, 256
 """Part of the time, and repairs at most, for a first look at each of several cuts; the best gets the rest."""
