@@ -32,7 +32,7 @@ class Rates:
     operations: float
 
 
-ANY = Rates(1e10, 1e11)  # the roofline that stands in for what is not measured: no machine in particular
+ANY = Rates(1e10, 1e11)  # the roofline of what is not measured: no machine in particular
 HOST_BYTES_PER_SECOND = 1.2e10  # to the host and back, where the table says nothing
 
 

@@ -18,4 +18,4 @@ PLACEHOLDER = OPERATORS.index("PLACEHOLDER_FOR_GREATER_OP_CODES")
 TYPES: dict[int, tuple[str, int]] = {number: (name, bits) for number, (name, bits) in enumerate(SCHEMA["types"])}
 """Element type: its name and its bits. The elements of a string tensor have no fixed size: 0 here."""
 
-STATEFUL = frozenset(SCHEMA["stateful"].split())  # operators that may read or change something beside their tensors
+STATEFUL = frozenset(SCHEMA["stateful"].split())  # operators that may read or change more than their tensors
