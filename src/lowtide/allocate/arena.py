@@ -105,7 +105,7 @@ class BufferAllocation:
 
     @property
     def optimal(self) -> bool:
-        """Whether the height is proved least."""
+        """Whether the height is proved optimal."""
         return self.height_bytes == self.lower_bound_bytes
 
 
@@ -123,7 +123,7 @@ def allocate(
     If the first engine's arena is above the load bound, it is tried once more without those overwrites that the peak
     does not need, and the smaller arena is kept (up to `MOST_FOR_FREER` buffers).
 
-    `model`: graph under a target. `order`: positions in own order, each once, topological. `overwrites`: the in-place
+    `model`: graph under a target. `order`: positions in file order, each once, topological. `overwrites`: the in-place
     choices, as `profile(model, order).in_place` gives them. `alignment`: bytes; the target's if not given. `limits`:
     for engines that search. `engines`: to be asked in turn; the first one packs everything. `lifetimes`:
     `profile(model, order)`, if it is known already.

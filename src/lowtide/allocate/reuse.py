@@ -58,7 +58,7 @@ class ReusePlacement:
 
     @property
     def optimal(self) -> bool:
-        """Whether the cost is proved least."""
+        """Whether the cost is proved optimal."""
         return self.offsets is not None and self.cost == self.lower_bound
 
 

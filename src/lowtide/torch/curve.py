@@ -32,7 +32,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, repr=False)
 class Curve:
-    """Points from own order down: each is lower and takes longer than the one before.
+    """Points from file order down: each is lower and takes longer than the one before.
 
     `caveats`: what the figures do not hold, and where its steps are not eager's, in words.
     """
@@ -66,7 +66,7 @@ def curve(
     Parameters
     ----------
     points
-        Budgets that are tried, 2 at least, evenly from own order's peak to what the largest op takes.
+        Budgets that are tried, 2 at least, evenly from file order's peak to what the largest op takes.
     options
         As in `compile_step`; `time` is that of all budgets, 60 s if not given.
 

@@ -301,7 +301,7 @@ def least_largest_op(torch: Any, own: Costed, costs: Costs | None, measured: Mea
 
 
 def usual(torch: Any, own: Costed, costs: Costs | None, most: float | None = None) -> list[Cut]:
-    """Cuts that lower own order's peak, where no budget says which: few parts and many, of what is highest and of
+    """Cuts that lower file order's peak, where no budget says which: few parts and many, of what is highest and of
     what is then. `most`: seconds that the step may take; None: any number. Where many parts take more, fewer stand
     in their place."""
     cuts: list[Cut] = []

@@ -142,9 +142,9 @@ def plan_program(torch: Any, program: Program, options: PlanOptions, compared: C
 def plan_front(
     torch: Any, program: Program, options: PlanOptions, count: int, compared: Compared | None = None
 ) -> tuple[Planned, ...]:
-    """Plans of ever lower peaks, each of more seconds than the one before; own order first, and about `count` of them.
+    """Plans of ever lower peaks, each of more seconds than the one before; file order first, and about `count` of them.
 
-    Budgets descend evenly from own order's peak to what the largest op takes.
+    Budgets descend evenly from file order's peak to what the largest op takes.
     """
     own, costs = _own(torch, program, options)
     before = _before(torch, own, costs, compared)
@@ -168,7 +168,7 @@ def plan_front(
 
 
 def _budgets(own: Costed, steps: list[tuple[Costed, tuple[StepCut, ...], Costs | None]], count: int) -> list[int]:
-    """Bytes from own order's peak evenly down to what the largest op takes."""
+    """Bytes from file order's peak evenly down to what the largest op takes."""
     top, least = own.own.peak_bytes, min(largest_op(step.graph)[0] for step, _, _ in steps)
     return [top - (top - least) * k // (count - 1) for k in range(1, count)]
 

@@ -72,7 +72,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Region:
-    """Ops in own order that can run for some of `rows` rows at a time; `given`: names that they read and do not make,
+    """Ops in file order that can run for some of `rows` rows at a time; `given`: names that they read and do not make,
     `made`: names of theirs that are read elsewhere."""
 
     ops: tuple[Row, ...]

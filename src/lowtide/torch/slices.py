@@ -8,7 +8,7 @@
         added = aten.zero_.default(...)                results that are sums over rows: added to in place
         for first in range(0, 2048, 256):
             end = min(first + 256, 2048)
-            ...                                        the ops in own order, each tensor dropped behind its last reader
+            ...                                        the ops in file order, each tensor dropped behind its last reader
         aten.div_.Tensor(loss, total)                  a mean's divisor is that of all rows
         return made, added
 

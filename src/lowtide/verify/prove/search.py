@@ -205,7 +205,7 @@ def _search(
 class _DownsetWalk:
     """A set of ops that has run, and what it takes to run one more or to take the last back.
 
-    Ops are positions in own order here. `left[b]` counts the users of storage b that have not run.
+    Ops are positions in file order here. `left[b]` counts the users of storage b that have not run.
     """
 
     def __init__(self, graph: Graph, memory: CheckedMemory, budget: int, forward: bool) -> None:
