@@ -114,9 +114,10 @@ def _open(request: dict[str, Any]) -> tuple[Any, Feeds, int, Run | None]:
     import zipfile  # noqa: F401  # which numpy reads inputs with
 
     import numpy as np
-    import onnxruntime
+    import onnxruntime  # noqa: F401  # before memory is looked at
 
     from lowtide.run.onnx import draw
+    from lowtide.run.ort_session import new_session
 
     give_back_free_heap()
     base = resident_bytes()
@@ -124,9 +125,7 @@ def _open(request: dict[str, Any]) -> tuple[Any, Feeds, int, Run | None]:
     if request["session"]:
         session = runpy.run_path(request["session"])["open_session"]()
     else:
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4
-        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        session = new_session(str(path), threads=0)  # else as by default
     names = [wanted.name for wanted in session.get_inputs()]
     first: Run | None = None
     if not file.exists():
