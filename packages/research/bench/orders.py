@@ -1,11 +1,10 @@
-"""The exact search on real graphs and on what is large or hard: peaks, proofs, arenas and seconds.
+"""The exact search on real graphs and on HMCOS's networks: peaks, proofs, arenas and seconds.
 
     python bench/orders.py MODELS -o results/orders
 
-Every *.graph.json of MODELS/graphs and of MODELS/graphs/xla (programs of JAX as XLA schedules them; *.hlo.txt of
-`bench/xla.py` too), HMCOS's networks, a NASNet of 50,256 ops and RandWires of one stage with 96 and 128 nodes; target
-`strict`, alignment 1, at most 60 s of search each. Seconds are processor time of the search for an order alone, the
-least of three runs where below 0.5 s. The arena is that of the plan, which is checked.
+Every *.graph.json of MODELS/graphs, and HMCOS's networks of the zoo; target `strict`, alignment 1, at most 60 s of
+search each. Seconds are processor time of the search for an order alone, the least of three runs where below 0.5 s. The
+arena is that of the plan, which is checked.
 """
 
 from __future__ import annotations
@@ -26,22 +25,13 @@ from lowtide_research.zoo.published.cases import HMCOS
 
 SECONDS = 60.0
 HEAD = ("graph", "ops", "file order", "peak", "lower bound", "arena", "states", "CPU s")
-WIRED = "zoo:randwire_ws_one_stage:nodes="
 
 
 def groups(models: Path) -> dict[str, list[str]]:
     """What is planned, by heading."""
-    files = {name: sorted((models / name).glob("*.graph.json")) for name in ("graphs", "graphs/xla")}
-    files["graphs/xla"] += sorted((models / "graphs/xla").glob("*.hlo.txt"))
     return {
-        "Real graphs": [str(path) for path in files["graphs"]],
-        "Programs as XLA schedules them": [str(path) for path in files["graphs/xla"]],
+        "Real graphs": [str(path) for path in sorted((models / "graphs").glob("*.graph.json"))],
         "HMCOS's networks": [f"zoo:{case.network}" for case in HMCOS],
-        "Large or hard": [
-            "zoo:nasnet_a_cifar:n=440",
-            *(f"{WIRED}96,seed={seed}" for seed in range(3)),
-            *(f"{WIRED}128,seed={seed}" for seed in range(2)),
-        ],
     }
 
 
