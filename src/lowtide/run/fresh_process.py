@@ -116,11 +116,12 @@ def _open(request: dict[str, Any]) -> tuple[Any, Feeds, int, Run | None]:
     import numpy as np
     import onnxruntime
 
-    from lowtide.run.onnx import draw
-
+    path, file = Path(request["path"]), Path(request["feeds"])
+    draws = not file.exists()
+    if draws:  # else its imports are left out: they take longer than all the others
+        from lowtide.run.onnx import draw
     give_back_free_heap()
     base = resident_bytes()
-    path, file = Path(request["path"]), Path(request["feeds"])
     if request["session"]:
         session = runpy.run_path(request["session"])["open_session"]()
     else:
@@ -129,7 +130,7 @@ def _open(request: dict[str, Any]) -> tuple[Any, Feeds, int, Run | None]:
         session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     names = [wanted.name for wanted in session.get_inputs()]
     first: Run | None = None
-    if not file.exists():
+    if draws:
 
         def run(drawn: Sequence[dict[str, Any]]) -> Run:
             return _timed(session, drawn[0])
