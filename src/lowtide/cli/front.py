@@ -70,7 +70,7 @@ def _goal(p: Any, *, fit: bool = False) -> None:
     does = "find the largest size that fits into" if fit else "find the fastest plan that fits into"
     p.add_argument(
         "--budget", metavar="SIZE",
-        help=f"{does} this much memory: 256KiB, 80MB; for onnxruntime: memory of the process above the about 47 MiB of "
+        help=f"{does} this much memory: 256KiB, 80MB; for onnxruntime: memory of the process above the about 49 MiB of "
         "Python and onnxruntime",
     )  # fmt: skip
     p.add_argument(

@@ -114,7 +114,9 @@ def _open(request: dict[str, Any]) -> tuple[Any, Feeds, int, Run | None]:
     import zipfile  # noqa: F401  # which numpy reads inputs with
 
     import numpy as np
-    import onnxruntime
+    import onnxruntime  # noqa: F401  # before memory is looked at
+
+    from lowtide.run.ort_session import new_session
 
     path, file = Path(request["path"]), Path(request["feeds"])
     draws = not file.exists()
@@ -125,9 +127,7 @@ def _open(request: dict[str, Any]) -> tuple[Any, Feeds, int, Run | None]:
     if request["session"]:
         session = runpy.run_path(request["session"])["open_session"]()
     else:
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4
-        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        session = new_session(str(path), threads=0)  # else as by default
     names = [wanted.name for wanted in session.get_inputs()]
     first: Run | None = None
     if draws:

@@ -27,13 +27,14 @@ def test_the_least_budget_of_a_baseline_is_found(monkeypatch: pytest.MonkeyPatch
             net: str, kind: str, bound: str, seconds: float, first: int = first, scale: int = scale
         ) -> dict[str, Any]:
             if kind == "magis":
-                return {"status": "ok", "share": 0.2, "overhead": 0.0}
+                return {"status": "ok", "share": 0.2, "overhead": 0.0, "seconds": 0.0}
             budget = int(bound[1:])
             met = budget >= first
             return {
                 "status": "ok" if met else "over_budget",
                 "share": budget / 100,
                 "overhead": scale / budget**2 if met else 0,
+                "seconds": 0.0,
             }
 
         monkeypatch.setattr(magis, "_cell", cell)
@@ -45,7 +46,7 @@ def test_the_least_budget_of_a_baseline_is_found(monkeypatch: pytest.MonkeyPatch
 def test_a_plan_that_misses_its_bound_is_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     """The row is unfinished, and where the paper has a failure, it is the share that was reached."""
     cell = {"status": "over_budget", "share": 0.738, "overhead": 0.0}
-    monkeypatch.setattr(magis, "_cell", lambda *_: cell)
+    monkeypatch.setattr(magis, "_cell", lambda *_: cell | {"seconds": 1.0})
     (row,) = [r for r in magis.ROWS if r.name == "figure-10/unet/80/pofo"]
     got = outcome("magis", row, Limits(1))
     assert (got.state, got.ours) == ("unfinished", None)

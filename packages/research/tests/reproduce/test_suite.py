@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 from xml.etree import ElementTree
 
@@ -12,6 +13,7 @@ from lowtide.analyse.liveness import profile
 from lowtide.errors import InputError
 from lowtide.schedule.exact import Exact
 from lowtide.stop import Limits
+from lowtide_research.bench.machine import machine
 from lowtide_research.bench.measure import make_subject
 from lowtide_research.bench.networks import graph_of
 from lowtide_research.bench.suite import Watch, run
@@ -187,3 +189,20 @@ def test_both_kinds_of_differences_are_counted() -> None:
     assert "1. Experiment: a misprint" in page
     assert "--row 'table-2/rewriting/nodes/*'" in page
     assert "2. Not public, or not available here: the cell's graph" in page
+
+
+def test_a_run_goes_on_where_another_ended(tmp_path: Path) -> None:
+    """Rows of JSON of the same commit and limits are not measured again; another limit or commit is refused."""
+    first = run(ReproduceSuite(papers=["serenity"], row=["table-1"]))
+    files, earlier = first.suite.files(first, "page"), tmp_path / "page.json"
+    earlier.write_text(files["page.json"])
+    both = run(ReproduceSuite(papers=["serenity"], row=["table-2/plain/nodes"], resume=str(earlier)))
+    assert [r for r in both.rows if r.row.startswith("table-1")] == list(first.rows)
+    assert sum(r.row.startswith("table-2/plain/nodes") for r in both.rows) == 4
+    with pytest.raises(InputError, match="other limits"):
+        run(ReproduceSuite(papers=["serenity"], row=["table-1"], time=7, resume=str(earlier)))
+    earlier.write_text(files["page.json"].replace(f'"{machine().commit}"', '"another"'))
+    with pytest.raises(InputError, match="another commit"):
+        run(ReproduceSuite(papers=["serenity"], row=["table-1"], resume=str(earlier)))
+    with pytest.raises(InputError, match="cannot go on"):
+        run(ReproduceSuite(papers=["serenity"], row=["table-1"], resume=str(tmp_path / "none.json")))

@@ -20,6 +20,7 @@ from typing import Any
 
 from lowtide.comparison import ProcessMemory, Weights
 from lowtide.read.onnx.proto import all_graphs, bodies, names_read
+from lowtide.run.packed_weights import PACKED
 from lowtide.run.timing import FreshRun, Setup, run_fresh
 
 _EMPTY_SESSION_BYTES = 10_450_000
@@ -34,11 +35,6 @@ _HELD_BY_NODE = 2.5
 """The same of a constant that a node or a body holds: the node, the file and the session each have it."""
 _ARENA_TABLE = 1 / 32
 """What the arena needs for each of its bytes: 8 in a table for every 256."""
-_PACKED = {
-    "MatMul": (1,), "Gemm": (1,), "FusedMatMul": (1,), "FusedGemm": (1,), "LSTM": (1, 2), "GRU": (1, 2),
-    "DynamicQuantizeMatMul": (1,), "DynamicQuantizeLSTM": (1, 2), "MatMulInteger": (1,),
-}  # fmt: skip
-"""Operands that kernels copy into a layout of their own when the session opens."""
 
 
 def predicted_process(model: Path, arena_bytes: int, weights: Weights | None, input_bytes: int) -> ProcessMemory:
@@ -96,7 +92,7 @@ def _inside(graphs: Sequence[Any]) -> dict[str, int]:
 
 def _copied(nodes: Sequence[Any], sizes: Mapping[str, int]) -> dict[str, int]:
     """The weights that kernels copy, in the order of their nodes."""
-    packed = [node.input[i] for node in nodes for i in _PACKED.get(node.op_type, ()) if i < len(node.input)]
+    packed = [node.input[i] for node in nodes for i in PACKED.get(node.op_type, ()) if i < len(node.input)]
     return {name: sizes[name] for name in packed if name in sizes}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from lowtide.errors import LowtideError
@@ -98,7 +98,7 @@ class Row:
 @dataclass(frozen=True)
 class Outcome:
     """A row that was measured. `ratio` is ours over printed; `seconds` are wall time of its experiment alone, nearly
-    none where an earlier row had the same."""
+    none where an earlier row had the same, and `cpu_seconds` those of the processor."""
 
     paper: str
     row: str
@@ -112,24 +112,28 @@ class Outcome:
     why: Why | None = None
     note: str = ""
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
 
 
 def outcome(paper: str, row: Row, limits: Limits) -> Outcome:
     """Measure a row; an experiment that raises is an outcome too. Raises `KeyboardInterrupt`: Ctrl-C."""
-    about = (paper, row.name, row.place, row.what, row.printed, row.unit)
+    began, cpu_began = time.monotonic(), time.process_time()
+    found = _outcome(Outcome(paper, row.name, row.place, row.what, row.printed, row.unit, "not measured"), row, limits)
+    return replace(found, seconds=time.monotonic() - began, cpu_seconds=time.process_time() - cpu_began)
+
+
+def _outcome(about: Outcome, row: Row, limits: Limits) -> Outcome:
     if row.measure is None:
-        return Outcome(*about, state="not measured", why=row.why)
-    began = time.monotonic()
+        return replace(about, why=row.why)
     try:
         measured = row.measure(limits)
     except (LowtideError, ArithmeticError, LookupError, ValueError) as error:
-        return Outcome(*about, state="failed", note=one_line(error), seconds=time.monotonic() - began)
+        return replace(about, state="failed", note=one_line(error))
     if measured.amount is None:
-        why, seconds = row.why, time.monotonic() - began
-        return Outcome(*about, state="unfinished", why=why, note=measured.note, seconds=seconds)
+        return replace(about, state="unfinished", why=row.why, note=measured.note)
     state: State = row.compare(measured.amount)
     if not measured.finished and (row.unit == "s" or state == "differs"):
         state = "unfinished"
     ratio = measured.amount / row.number if row.number and state != "unfinished" else None
     why = row.why if state in ("differs", "no number", "unfinished") else None
-    return Outcome(*about, state, measured.amount, ratio, why, measured.note, time.monotonic() - began)
+    return replace(about, state=state, ours=measured.amount, ratio=ratio, why=why, note=measured.note)

@@ -7,12 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from importlib import import_module
-from typing import ClassVar, get_args
+from pathlib import Path
+from typing import Any, ClassVar, get_args
+
+import msgspec
 
 from lowtide.api.job import check_time
 from lowtide.errors import InputError
 from lowtide.sizes import parse_size
 from lowtide.stop import Limits
+from lowtide_research.bench.machine import Machine, machine
 from lowtide_research.bench.options import flag, listed, memory_limit, random_seed, time_limit
 from lowtide_research.bench.suite import Results, TableSuite, Watch, check_names
 from lowtide_research.bench.tables import Page, Table, json_text, limits_text, machine_text, seconds_text
@@ -25,6 +29,14 @@ PAPERS = ("serenity", "hmcos", "zhong", "cosma", "magis")
 def rows_of(paper: str) -> tuple[Row, ...]:
     """The rows of a paper, in its own order."""
     return import_module(f"lowtide_research.reproduce.{paper}").ROWS
+
+
+class _Run(msgspec.Struct):
+    """What is read of JSON that this command wrote."""
+
+    machine: Machine
+    options: dict[str, Any]
+    rows: list[Outcome]
 
 
 def pictures_of(paper: str) -> Mapping[str, Callable[[Limits], Sequence[Panel]]]:
@@ -56,6 +68,8 @@ class ReproduceSuite(TableSuite[Outcome]):
     # Names of rows, beginnings of them up to a ``/``, or patterns with ``*``; all if empty.
     row: Sequence[str] = listed("rows, such as table-1 or 'table-1/*/hmcos/*' (default: all)")
     listing: bool = field(default=False, metadata=flag("list the rows, and measure nothing", "", "--list"))
+    # JSON of an earlier run with the same limits of the same commit, or empty: its rows are not measured again.
+    resume: str = field(default="", metadata=flag("JSON of a run of the same commit and limits to go on with", "FILE"))
     # time, search_memory: limits of each search.
     time: float = time_limit(30.0, "each search")
     search_memory: int | str = memory_limit()
@@ -66,19 +80,44 @@ class ReproduceSuite(TableSuite[Outcome]):
         check_time(self.time)
         check_names("paper", self.papers, PAPERS)
         memory = parse_size(self.search_memory, "search memory")
-        return self._outcomes(self._chosen(), memory, watch)
+        return self._outcomes(self._chosen(), self._known(), memory, watch)
+
+    def _known(self) -> dict[tuple[str, str], Outcome]:
+        """Rows of the run to go on with. Raises `InputError`: it is another one."""
+        if not self.resume:
+            return {}
+        try:
+            before = msgspec.json.decode(Path(self.resume).read_bytes(), type=_Run)
+        except (OSError, msgspec.DecodeError) as error:
+            raise InputError(
+                f"cannot go on with this: {error}; name JSON that this command wrote", self.resume
+            ) from None
+        limits = {name: getattr(self, name) for name in ("time", "search_memory", "seed")}
+        if before.machine.commit != machine().commit or any(before.options[n] != v for n, v in limits.items()):
+            raise InputError("this is of another commit or of other limits; leave out --resume", self.resume)
+        return {(r.paper, r.row): r for r in before.rows}
 
     def _chosen(self) -> list[tuple[str, Row]]:
+        """Rows that are asked for, and those of the run to go on with."""
+        known = self._known()
         every = [(paper, row) for paper in self.papers or PAPERS for row in rows_of(paper)]
         for wanted in self.row:
             if not any(matches(row.name, wanted) for _, row in every):
                 places = dict.fromkeys(row.name.partition("/")[0] for _, row in every)
                 raise InputError(f"no row is called {wanted!r}; use --list, or one of {', '.join(places)}")
-        return [(p, row) for p, row in every if not self.row or any(matches(row.name, w) for w in self.row)]
+        return [
+            (p, row)
+            for p, row in every
+            if not self.row or (p, row.name) in known or any(matches(row.name, w) for w in self.row)
+        ]
 
-    def _outcomes(self, chosen: list[tuple[str, Row]], memory: int, watch: Watch) -> Iterator[Outcome]:
+    def _outcomes(
+        self, chosen: list[tuple[str, Row]], known: Mapping[tuple[str, str], Outcome], memory: int, watch: Watch
+    ) -> Iterator[Outcome]:
         for paper, row in chosen:
-            if self.listing:
+            if (paper, row.name) in known:
+                yield known[paper, row.name]
+            elif self.listing:
                 yield Outcome(paper, row.name, row.place, row.what, row.printed, row.unit, "no number", note=row.takes)
             else:
                 limits = Limits(self.time, memory, self.seed, report=watch.named(f"{paper} {row.name}"))
@@ -107,6 +146,8 @@ class ReproduceSuite(TableSuite[Outcome]):
             "experiment, where no earlier row had the same. A remark ends with the number of a reason below the "
             "tables: which rows or command show it, or what is not public.",
         ]
+        wall, cpu = sum(r.seconds for r in results.rows), sum(r.cpu_seconds for r in results.rows)
+        about.append(f"The rows took {wall:.0f} s of wall time and {cpu:.0f} s of processor time, on shared cores.")
         if not results.complete:
             about.append("Interrupted: these are the rows that were done.")
         numbers: dict[tuple[str, Why], int] = {}
