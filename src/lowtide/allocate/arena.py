@@ -105,7 +105,7 @@ class BufferAllocation:
 
     @property
     def optimal(self) -> bool:
-        """Whether the height is proved least."""
+        """Whether the height is proved optimal."""
         return self.height_bytes == self.lower_bound_bytes
 
 
@@ -123,7 +123,7 @@ def allocate(
     If the first engine's arena is above the load bound, it is tried once more without those overwrites that the peak
     does not need, and the smaller arena is kept (up to `MOST_FOR_FREER` buffers).
 
-    `model`: graph under a target. `order`: positions in own order, each once, topological. `overwrites`: the in-place
+    `model`: graph under a target. `order`: positions in file order, each once, topological. `overwrites`: the in-place
     choices, as `profile(model, order).in_place` gives them. `alignment`: bytes; the target's if not given. `limits`:
     for engines that search. `engines`: to be asked in turn; the first one packs everything. `lifetimes`:
     `profile(model, order)`, if it is known already.
@@ -191,10 +191,7 @@ def _dying(model: MemoryModel, order: Sequence[int], lifetimes: Profile) -> Iter
 
 
 def allocate_best(
-    problem: Problem,
-    limits: Limits,
-    engines: Sequence[Engine] = ENGINES,
-    best: Packing | None = None,
+    problem: Problem, limits: Limits, engines: Sequence[Engine] = ENGINES, best: Packing | None = None
 ) -> Packing:
     """Ask the engines in turn, keep the lowest packing and the highest bound, and stop when they meet. `best` is
     what is known of the problem already. What has more than `MOST_FOR_WHEEL` buffers is rather hundreds of cells
@@ -222,10 +219,7 @@ def allocate_best(
 
 
 def allocate_buffers(
-    problem: Problem,
-    capacity: int | None = None,
-    limits: Limits | None = None,
-    engines: Sequence[Engine] = THOROUGH,
+    problem: Problem, capacity: int | None = None, limits: Limits | None = None, engines: Sequence[Engine] = THOROUGH
 ) -> BufferAllocation:
     """Place plain buffers, with names of their own, as low as can be. With a capacity the question is whether they
     fit: the search ends with the first placement that does, or with the proof that there is none. Raises

@@ -25,8 +25,7 @@ from typing import Any
 
 from lowtide.torch.any_optimizer import run_update, without_state
 
-Kernel = tuple[str, tuple[tuple[int, ...], ...]]
-"""An operator's name and the shapes of its results."""
+Kernel = tuple[str, tuple[tuple[int, ...], ...]]  # an operator's name and the shapes of its results
 
 Event = tuple[Kernel, tuple[tuple[int, int, int], ...]]
 """An operator that ran, and the storages that it made: number, bytes, which of its results."""

@@ -23,8 +23,7 @@ from lowtide.torch.cuda_meter import Device, check_device, cuda_peak, cuda_secon
 from lowtide.torch.generate import expression
 from lowtide.torch.program import Action, Program, refs
 
-RUNS = 3
-"""Times that an op is timed; one that takes long is timed once."""
+RUNS = 3  # times that an op is timed; one that takes long is timed once
 
 LONG_SECONDS = 0.2
 

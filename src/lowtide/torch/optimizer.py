@@ -19,8 +19,7 @@ from lowtide.torch.any_optimizer import check_single_updates, update, words_of
 from lowtide.torch.program import Action, Call, Given, Program, Result, Word, refs
 from lowtide.torch.storages import root_of
 
-GRADIENT = "grad"
-"""Name of the state in which gradients add up."""
+GRADIENT = "grad"  # name of the state in which gradients add up
 
 
 @dataclass(frozen=True)
@@ -58,8 +57,7 @@ class Rule:
         return Word(f'h["{self.group}.{name}"]')
 
 
-ACCUMULATE = Rule(0, "sum")
-"""No optimizer: each gradient is added to the parameter's ``.grad``."""
+ACCUMULATE = Rule(0, "sum")  # no optimizer: each gradient is added to the parameter's ``.grad``
 
 
 def rules_of(torch: Any, optimizer: Any) -> tuple[Rule, ...]:

@@ -8,7 +8,7 @@
         added = aten.zero_.default(...)                results that are sums over rows: added to in place
         for first in range(0, 2048, 256):
             end = min(first + 256, 2048)
-            ...                                        the ops in own order, each tensor dropped behind its last reader
+            ...                                        the ops in file order, each tensor dropped behind its last reader
         aten.div_.Tensor(loss, total)                  a mean's divisor is that of all rows
         return made, added
 
@@ -32,11 +32,8 @@ from lowtide.torch.program import Action, Body, Call, Program, Word, instead_of
 from lowtide.torch.readings import BATCH_SIZE
 from lowtide.torch.rows import Operand, Region, Row, is_total_weight
 
-_INTO = {"mm": "aten.addmm_.default", "bmm": "aten.baddbmm_.default"}
-"""Products that are added to what is there."""
-
-_MEAN, _SUM = 1, 2
-"""How torch numbers reductions of losses."""
+_INTO = {"mm": "aten.addmm_.default", "bmm": "aten.baddbmm_.default"}  # products that are added to what is there
+_MEAN, _SUM = 1, 2  # how torch numbers reductions of losses
 
 
 def sliced(program: Program, graph: Graph, regions: Sequence[Region], parts: int) -> Program:

@@ -67,8 +67,7 @@ def root_of(value: Any) -> str:
     return next(refs(value)).name
 
 
-_NOTHING = ("aten.detach.default", "aten.alias.default")
-"""Views that change nothing where no gradient is followed."""
+_NOTHING = ("aten.detach.default", "aten.alias.default")  # views that change nothing where no gradient is followed
 
 
 def _bind_view(work: _Settling, call: Action) -> None:

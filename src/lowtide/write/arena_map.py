@@ -17,8 +17,7 @@ from lowtide.plan import Plan
 from lowtide.target import Target
 from lowtide.write.declared import Declared, declared_of
 
-ARENA = "arena"
-"""Name of the memory where there is only one."""
+ARENA = "arena"  # name of the memory where there is only one
 
 
 @dataclass(frozen=True, slots=True)

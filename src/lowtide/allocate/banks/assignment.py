@@ -3,7 +3,7 @@
 Time is swept from section to section (a section is a stretch of steps in which the same rectangles are live). A state
 is the memory of each live buffer; of states that are alike the cheapest is kept. A greedy's cost is a limit, and prices
 of memory (`prices.py`) bound what a state will have cost at the end: those above the limit are left out. While the
-others are no more than the sweep is wide nothing is lost, and the cheapest at the end is proved least. Beyond that
+others are no more than the sweep is wide nothing is lost, and the cheapest at the end is proved optimal. Beyond that
 those of highest bound are dropped, and the least of those bounds is one for all; then a sweep four times as wide
 follows, with the cost found for its limit.
 
@@ -28,7 +28,6 @@ WORK = 1_000_000
 """States that all sweeps of an instance may keep, all sections together; the first sweep is made in any case."""
 
 MOST_WITHOUT_PRICES = 12  # up to this many buffers with a choice, a sweep without prices is quicker than finding them
-
 _ROUNDING = 1e-7  # what sums of prices may be off, as a share
 
 

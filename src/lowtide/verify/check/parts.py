@@ -335,13 +335,7 @@ class _Parts:
         return tuple(b - a for a, b in self.held[t].box)
 
     def _operands(
-        self,
-        op: Op,
-        access: Access,
-        part: PlanPart,
-        read: Sequence[int | None],
-        lowered: Written | None,
-        later: bool,
+        self, op: Op, access: Access, part: PlanPart, read: Sequence[int | None], lowered: Written | None, later: bool
     ) -> None:
         """Each operand holds just the rows that the tile needs, and all of what is not cut."""
         given, is_concat = op.operands or op.inputs, op.type in ("Concat", "CONCATENATION")

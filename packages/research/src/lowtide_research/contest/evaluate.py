@@ -3,7 +3,7 @@
 The statement leaves cases open; this is how they are read here.
 
 - A step is one tile of the group's outputs and one slice of the reduction. The outputs of a group are the tensors that
-  it makes and does not read itself; they have one shape, so one grid of tiles.
+  it makes and does not read itself; they have one shape, and all are of Pointwise or all of MatMuls of one depth.
 - A step needs of each operator what the outputs' tile needs: a Pointwise the same rectangle of its inputs, a MatMul
   rows of its left input and columns of its right one. Only a MatMul that makes an output is reduced in slices of the
   depth; a MatMul inside the group is reduced at once (Example 5), so a Pointwise never reads partial sums.
@@ -13,9 +13,9 @@ The statement leaves cases open; this is how they are read here.
 - What the step before held need not be loaded again (Example 4B); older slices are gone.
 - The fast memory holds at each step: what the group before kept, what this group has kept so far, and the step's
   slices of inputs and outputs.
-- A tensor that a group makes is stored if it is an output of the group, or if a later group loads it and it is not
-  stored yet, unless it is kept (Example 3B). A kept tensor is there for the next group only, and takes no memory if
-  that group does not read it; a group may also keep inputs that it loaded itself.
+- Outputs of a group are stored unless they are kept (Example 3B). What a group makes and reads itself is stored if a
+  later group loads it and it is not stored yet, else it is in no memory. A kept tensor is there for the next group
+  only, and takes no memory if that group does not read it; a group may also keep inputs that it loaded itself.
 """
 
 from __future__ import annotations
@@ -65,15 +65,14 @@ def evaluate(problem: Problem, steps: Sequence[Step]) -> Evaluation:
     latencies: list[float] = []
     peak = 0
     for number, step in enumerate(steps):
-        group = _Group(problem, step, number)
-        loaded_later = _loaded_later(problem, steps[number:]) - stored
+        group = _Group(problem, step, number, _loaded_later(problem, steps[number:]) - stored)
         missing = group.inputs - stored - resident
         if missing:
             raise InfeasibleSolution(f"step {number}: tensors {sorted(missing)} are in no memory")
-        latency, held = group.run(resident, loaded_later)
+        latency, held = group.run(resident)
         latencies.append(latency)
         peak = max(peak, held)
-        stored |= group.stores(loaded_later)
+        stored |= group.stores
         resident = set(step.retained)
     for tensor in problem.producer:
         if not problem.consumers[tensor] and tensor not in stored:
@@ -95,7 +94,7 @@ def _loaded_later(problem: Problem, steps: Sequence[Step]) -> set[int]:
 class _Group:
     """One step of a solution: a group of operators."""
 
-    def __init__(self, problem: Problem, step: Step, number: int) -> None:
+    def __init__(self, problem: Problem, step: Step, number: int, loaded_later: set[int]) -> None:
         self.problem = problem
         self.step = step
         self.number = number
@@ -103,13 +102,15 @@ class _Group:
         read = {tensor for op in step.ops for tensor in problem.ops[op].inputs}
         self.inputs = read - set(self.made)
         self.outputs = sorted(set(self.made) - read)
+        self.stores = ({*self.outputs} | (self.made.keys() & loaded_later)) - set(step.retained)
         self._check()
         self.height = problem.heights[self.outputs[0]]
         self.width = problem.widths[self.outputs[0]]
-        depths = {problem.depth(self.made[tensor]) for tensor in self.outputs if problem.ops[self.made[tensor]].matmul}
-        if len(depths) > 1:
-            self._fail(f"outputs are reduced over {sorted(depths)}")
-        self.depth = max(depths, default=1)
+        makers = [self.made[tensor] for tensor in self.outputs]
+        depths = {problem.depth(op) if problem.ops[op].matmul else 1 for op in makers}
+        if len(depths) > 1 or len({problem.ops[op].matmul for op in makers}) > 1:
+            self._fail("outputs of MatMuls of several depths, or of both kinds of operators")
+        self.depth = depths.pop()
 
     def _fail(self, text: str) -> None:
         raise InfeasibleSolution(f"step {self.number}: {text}")
@@ -123,8 +124,8 @@ class _Group:
         shapes = {(problem.heights[tensor], problem.widths[tensor]) for tensor in self.outputs}
         if len(shapes) != 1:
             self._fail(f"outputs of {len(shapes)} shapes")
-        if set(self.step.retained) - set(self.made) - self.inputs:
-            self._fail("keeps a tensor that it neither makes nor loads")
+        if set(self.step.retained) - set(self.outputs) - self.inputs:
+            self._fail("keeps a tensor that is neither its output nor its input")
         connected, queue = {self.step.ops[0]}, [self.step.ops[0]]
         while queue:
             op = queue.pop()
@@ -136,14 +137,6 @@ class _Group:
         if len(connected) != len(self.step.ops):
             self._fail("operators are not connected")
 
-    def stores(self, loaded_later: set[int]) -> set[int]:
-        """Tensors that the group leaves in the slow memory."""
-        return {
-            tensor
-            for tensor in self.made
-            if tensor not in self.step.retained and (tensor in self.outputs or tensor in loaded_later)
-        }
-
     def _tiles(self) -> list[tuple[int, int]]:
         width, height, _ = self.step.granularity
         rows, columns = -(-self.height // height), -(-self.width // width)
@@ -152,14 +145,14 @@ class _Group:
             self._fail(f"not an order of {rows} x {columns} tiles")
         return [divmod(tile, columns) for tile in order]
 
-    def run(self, resident: set[int], loaded_later: set[int]) -> tuple[float, int]:
+    def run(self, resident: set[int]) -> tuple[float, int]:
         """Latency of all steps, and the most elements held."""
         problem = self.problem
         width, height, depth = self.step.granularity
         kept = set(self.step.retained)
         if kept & resident & self.inputs:
             self._fail("keeps again what the step before kept")
-        stores = self.stores(loaded_later)
+        stores = self.stores
         done = {tensor: np.zeros((problem.heights[tensor], problem.widths[tensor]), bool) for tensor in stores | kept}
         held_so_far = sum(problem.size(tensor) for tensor in resident & self.inputs)
         before: dict[int, set[Rectangle]] = {}
@@ -199,10 +192,7 @@ class _Group:
         demand = _Demand()
         for tensor in self.outputs:
             op = self.made[tensor]
-            if self.problem.ops[op].matmul:
-                self._need(demand, tensor, tile, (False, False), slice_)
-            elif slice_[1] == self.depth:
-                self._need(demand, tensor, tile, (False, False), None)
+            self._need(demand, tensor, tile, (False, False), slice_ if self.problem.ops[op].matmul else None)
         return demand
 
     def _need(

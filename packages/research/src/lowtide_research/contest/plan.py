@@ -1,25 +1,25 @@
 """Plans for the contest: groups by annealing, then their order and what each keeps for the next.
 
 A state is a list of groups whose union is the graph; an operator may be in several (recomputation). Moves merge two
-groups, split one, move an operator, or copy a group into those that read it. A state's cost is the sum of its groups'
-prices, with tensors kept where that pays: of the pairs of groups that could follow each other those with the most gain
-are chained, one after the other, as long as the graph of groups stays acyclic.
+groups, split one, move an operator, copy a group into those that read it, or change how much a link is preferred. A
+link is a pair of groups that follow each other, with tensors that the first keeps for the second, their only reader.
+Links are taken in the order of their gains, times a preference, while the graph of chained groups stays acyclic.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp
 from time import monotonic
 
-from lowtide_research.contest.prices import INFEASIBLE, Group, Price, tile_order
+from lowtide_research.contest.prices import INFEASIBLE, NONE, Group, Price, tile_order
 from lowtide_research.contest.reader import Problem, Step
 
 Ops = frozenset[int]
-NONE: frozenset[int] = frozenset()
-HEAT = 0.03  # of the mean cost of a group: what the annealing accepts at its beginning
+HEAT = 0.03
+"""What the annealing accepts at its beginning, of the mean cost of a group."""
 
 
 @dataclass(frozen=True)
@@ -33,22 +33,25 @@ class _Link:
 
 @dataclass
 class _Plan:
+    """Groups, those that must run before each, their links, and preferences for links."""
+
     cost: float
     groups: list[Ops] = field(default_factory=list[Ops])
-    links: list[_Link] = field(default_factory=list[_Link])
     before: list[set[int]] = field(default_factory=list[set[int]])
-    inner: list[frozenset[int]] = field(default_factory=list[frozenset[int]])
+    links: list[_Link] = field(default_factory=list[_Link])
+    preference: Mapping[tuple[Ops, Ops], float] = field(default_factory=dict[tuple[Ops, Ops], float])
 
 
 class Planner:
-    """Searches plans of one problem; `seed` makes the search repeatable."""
+    """Searches plans of one problem; `seed` makes the moves repeatable."""
 
     def __init__(self, problem: Problem, seed: int = 0) -> None:
         self.problem = problem
         self.random = random.Random(seed)
-        self._groups: dict[tuple[Ops, frozenset[int]], Group] = {}
-        self._prices: dict[tuple[Ops, frozenset[int], frozenset[int], frozenset[int]], Price] = {}
-        self._shapes: dict[object, Price] = {}
+        self._prices: dict[tuple[Ops, frozenset[int], frozenset[int]], Price] = {}
+        self._forms: dict[object, Price] = {}
+        self._tensors: dict[Ops, tuple[frozenset[int], frozenset[int], frozenset[int]]] = {}
+        self.final = [tensor for tensor in problem.producer if not problem.consumers[tensor]]
 
     def solve(self, seconds: float, bound: float = 0.0) -> list[Step]:
         """The best solution found in `seconds`, or the first that costs no more than `bound`."""
@@ -57,226 +60,201 @@ class Planner:
         best = current = self._merge_greedily([frozenset([op]) for op in range(len(self.problem.ops))], end)
         while monotonic() < end and best.cost > bound * (1 + 1e-9):
             heat = HEAT * best.cost / len(best.groups) * ((end - monotonic()) / seconds) ** 2
-            groups = self._neighbour(current.groups)
-            other = self._state(groups) if groups else current
+            other = self._neighbour(current)
             if other.cost <= current.cost or self.random.random() < exp((current.cost - other.cost) / heat):
                 current = other
                 if current.cost < best.cost * (1 - 1e-12):
                     best = current
         return self._steps(best)
 
-    def price(
-        self, ops: Ops, inner: frozenset[int], resident: frozenset[int] = NONE, retained: frozenset[int] = NONE
-    ) -> Price:
+    def price(self, ops: Ops, resident: frozenset[int] = NONE, retained: frozenset[int] = NONE) -> Price:
         """The price of a group; groups of the same form are priced once."""
-        key = (ops, inner, resident, retained)
+        key = (ops, resident, retained)
         if key not in self._prices:
             form = self._form(*key)
-            if form not in self._shapes:
-                self._shapes[form] = self.group(ops, inner).best(resident, retained)
-            self._prices[key] = self._shapes[form]
+            if form not in self._forms:
+                self._forms[form] = Group(self.problem, sorted(ops)).best(resident, retained)
+            self._prices[key] = self._forms[form]
         return self._prices[key]
 
-    def group(self, ops: Ops, inner: frozenset[int]) -> Group:
-        """The group itself."""
-        key = (ops, inner)
-        if key not in self._groups:
-            self._groups[key] = Group(self.problem, sorted(ops), sorted(inner))
-        return self._groups[key]
-
-    def _form(
-        self, ops: Ops, inner: frozenset[int], resident: frozenset[int], retained: frozenset[int]
-    ) -> tuple[object, ...]:
+    def _form(self, ops: Ops, resident: frozenset[int], retained: frozenset[int]) -> tuple[object, ...]:
         """What the price depends on: tensors by order of appearance, with their shapes."""
         problem = self.problem
         names: dict[int, int] = {}
         found: list[object] = []
         for number in sorted(ops):
             op = problem.ops[number]
-            tensors: list[object] = []
             for tensor in (*op.inputs, op.output):
                 if tensor not in names:
                     names[tensor] = len(names)
-                    tensors.append(
-                        (
-                            problem.heights[tensor],
-                            problem.widths[tensor],
-                            tensor in inner,
-                            tensor in resident,
-                            tensor in retained,
-                        )
+                    found.append(
+                        (problem.heights[tensor], problem.widths[tensor], tensor in resident, tensor in retained)
                     )
-                tensors.append(names[tensor])
-            found.append((op.matmul, op.cost, tuple(tensors)))
+            found.append((op.matmul, op.cost, *(names[tensor] for tensor in (*op.inputs, op.output))))
         return tuple(found)
 
-    def _state(self, groups: Sequence[Ops]) -> _Plan:
-        """The groups with their links and what they cost; infinite if they cannot run in any order."""
+    def tensors(self, ops: Ops) -> tuple[frozenset[int], frozenset[int], frozenset[int]]:
+        """What a group makes, what it loads, and which of the first are its outputs."""
+        if ops not in self._tensors:
+            made = frozenset(self.problem.ops[op].output for op in ops)
+            read = frozenset(tensor for op in ops for tensor in self.problem.ops[op].inputs)
+            self._tensors[ops] = made, read - made, made - read
+        return self._tensors[ops]
+
+    def _state(self, groups: Sequence[Ops], preference: Mapping[tuple[Ops, Ops], float]) -> _Plan:
+        """The groups with their links and what they cost; infinite if they cannot run in any order.
+
+        Each tensor that is loaded or final is the output of one group; groups that make it again run later.
+        """
         problem = self.problem
-        made = [{problem.ops[op].output for op in ops} for ops in groups]
-        read = [{tensor for op in ops for tensor in problem.ops[op].inputs} for ops in groups]
-        loads = [r - m for r, m in zip(read, made, strict=True)]
+        infeasible = _Plan(INFEASIBLE.latency)
+        alone = [self.price(ops).latency for ops in groups]
+        if max(alone) == INFEASIBLE.latency:
+            return infeasible
+        sets = [self.tensors(ops) for ops in groups]
         readers: dict[int, list[int]] = {}
-        for number, tensors in enumerate(loads):
-            for tensor in tensors:
-                readers.setdefault(tensor, []).append(number)
-        needed = {*readers, *(tensor for tensor in problem.producer if not problem.consumers[tensor])}
+        for number, (_, loads, _) in enumerate(sets):
+            for tensor in loads:
+                if tensor in problem.producer:
+                    readers.setdefault(tensor, []).append(number)
         makers: dict[int, int] = {}
-        copies: list[tuple[int, int]] = []
-        for number in sorted(range(len(groups)), key=lambda n: (len(made[n] & read[n] & needed), n)):
-            for tensor in made[number] & needed:
-                if tensor not in makers:
-                    makers[tensor] = number
-                elif tensor in read[number]:
-                    copies.append((makers[tensor], number))
-                else:
-                    return _Plan(INFEASIBLE.latency)
-        inner = [
-            frozenset(t for t in m & r & needed if makers[t] == number)
-            for number, (m, r) in enumerate(zip(made, read, strict=True))
+        for number, (_, _, outputs) in enumerate(sets):
+            for tensor in outputs:
+                if makers.setdefault(tensor, number) != number and (tensor in readers or tensor in self.final):
+                    return infeasible
+        if any(tensor not in makers for tensor in (*readers, *self.final)):
+            return infeasible
+        before = [
+            {makers[tensor] for tensor in loads if tensor in problem.producer}
+            | {makers[tensor] for tensor in made - outputs if tensor in readers or tensor in self.final}
+            for made, loads, outputs in sets
         ]
-        alone = [self.price(ops, kept).latency for ops, kept in zip(groups, inner, strict=True)]
-        cost = sum(alone)
-        if cost == INFEASIBLE.latency:
-            return _Plan(cost)
-        before = [{makers[t] for t in tensors if t in makers} for tensors in loads]
-        for maker, copy in copies:
-            before[copy].add(maker)
         if _sorted(before, []) is None:
-            return _Plan(INFEASIBLE.latency)
-        candidates: list[tuple[float, int, int, frozenset[int]]] = []
-        for number in range(len(groups)):
+            return infeasible
+        candidates: list[tuple[float, _Link]] = []
+        for number, (_, _, outputs) in enumerate(sets):
             users: dict[int, list[int]] = {}
-            for tensor in made[number] - inner[number]:
-                if makers.get(tensor) == number and len(readers.get(tensor, ())) == 1:
+            for tensor in sorted(outputs):
+                if len(readers.get(tensor, ())) == 1:
                     users.setdefault(readers[tensor][0], []).append(tensor)
             for user, tensors in users.items():
-                kept = frozenset(tensors)
-                gain = alone[number] - self.price(groups[number], inner[number], NONE, kept).latency
-                gain += alone[user] - self.price(groups[user], inner[user], kept, NONE).latency
-                if gain > 0:
-                    candidates.append((-gain, number, user, kept))
-        links = self._chain(groups, inner, before, sorted(candidates, key=lambda each: each[:3]))
-        into = {link.second: link.kept for link in links}
-        out = {link.first: link.kept for link in links}
-        total = sum(
-            self.price(ops, kept, into.get(n, NONE), out.get(n, NONE)).latency
-            for n, (ops, kept) in enumerate(zip(groups, inner, strict=True))
-        )
-        return _Plan(total, list(groups), links, before, inner)
+                for kept in {frozenset(tensors), *(frozenset([tensor]) for tensor in tensors)}:
+                    if sum(problem.size(tensor) for tensor in kept) <= problem.capacity:
+                        gain = alone[number] - self.price(groups[number], NONE, kept).latency
+                        gain += alone[user] - self.price(groups[user], kept, NONE).latency
+                        if gain > 0:
+                            weight = preference.get((groups[number], groups[user]), 1.0)
+                            candidates.append((-gain * weight, _Link(number, user, kept)))
+        candidates.sort(key=lambda each: (each[0], each[1].first, each[1].second, -len(each[1].kept)))
+        links, cost = self._chain(groups, before, [link for _, link in candidates], alone)
+        return _Plan(cost, list(groups), before, links, preference)
 
     def _chain(
-        self,
-        groups: Sequence[Ops],
-        inner: Sequence[frozenset[int]],
-        before: Sequence[set[int]],
-        candidates: Iterable[tuple[float, int, int, frozenset[int]]],
-    ) -> list[_Link]:
-        """Links of the most gain, each checked with those taken before it."""
+        self, groups: Sequence[Ops], before: Sequence[set[int]], candidates: Sequence[_Link], alone: Sequence[float]
+    ) -> tuple[list[_Link], float]:
+        """The candidates, in turn, that lower the cost and leave an order; the cost with them."""
         links: list[_Link] = []
         into: dict[int, frozenset[int]] = {}
         out: dict[int, frozenset[int]] = {}
-        for _, first, second, kept in candidates:
+        costs = list(alone)
+        chain_of = list(range(len(groups)))
+        members = [{n} for n in range(len(groups))]
+        after: list[set[int]] = [set() for _ in groups]
+        for number, makers in enumerate(before):
+            for maker in makers:
+                after[maker].add(number)
+
+        def is_between(first: int, second: int) -> bool:
+            """Whether something must run after the first chain and before the second."""
+            seen = {first}
+            queue = [chain_of[n] for m in members[first] for n in after[m] if chain_of[n] != second]
+            while queue:
+                chain = queue.pop()
+                if chain == second:
+                    return True
+                if chain not in seen:
+                    seen.add(chain)
+                    queue += [chain_of[n] for m in members[chain] for n in after[m]]
+            return False
+
+        for link in candidates:
+            first, second = link.first, link.second
             if first in out or second in into:
                 continue
-            old = self._pair(groups, inner, first, second, into, out)
-            new = self._pair(groups, inner, first, second, {**into, second: kept}, {**out, first: kept})
-            link = _Link(first, second, kept)
-            if new < old and _sorted(before, [*links, link]) is not None:
-                links.append(link)
-                into[second] = out[first] = kept
-        return links
-
-    def _pair(
-        self,
-        groups: Sequence[Ops],
-        inner: Sequence[frozenset[int]],
-        first: int,
-        second: int,
-        into: dict[int, frozenset[int]],
-        out: dict[int, frozenset[int]],
-    ) -> float:
-        return sum(
-            self.price(groups[n], inner[n], into.get(n, NONE), out.get(n, NONE)).latency for n in (first, second)
-        )
+            new_first = self.price(groups[first], into.get(first, NONE), link.kept).latency
+            new_second = self.price(groups[second], link.kept, out.get(second, NONE)).latency
+            if new_first + new_second < costs[first] + costs[second]:
+                a, b = chain_of[first], chain_of[second]
+                if not is_between(a, b):
+                    links.append(link)
+                    out[first] = into[second] = link.kept
+                    costs[first], costs[second] = new_first, new_second
+                    members[a] |= members[b]
+                    for member in members[b]:
+                        chain_of[member] = a
+        return links, sum(costs)
 
     def _merge_greedily(self, groups: Sequence[Ops], end: float) -> _Plan:
         """Merges neighbours while that pays, best first."""
-        state = self._state(groups)
-        improved = True
-        while improved and monotonic() < end:
-            improved = False
+        state = self._state(groups, {})
+        is_better = True
+        while is_better and monotonic() < end:
+            is_better = False
             tried: list[tuple[float, Ops, Ops]] = []
             for a, b in self._neighbours(state.groups):
-                whole = self.price(a | b, NONE).latency
-                gain = self.price(a, NONE).latency + self.price(b, NONE).latency - whole
+                gain = self.price(a).latency + self.price(b).latency - self.price(a | b).latency
                 if gain > 0:
                     tried.append((-gain, a, b))
             for _, a, b in sorted(tried, key=lambda each: each[0]):
                 if a in state.groups and b in state.groups:
-                    other = self._state([ops for ops in state.groups if ops not in (a, b)] + [a | b])
+                    other = self._state([ops for ops in state.groups if ops not in (a, b)] + [a | b], {})
                     if other.cost < state.cost:
-                        state, improved = other, True
+                        state, is_better = other, True
         return state
 
     def _neighbours(self, groups: Sequence[Ops]) -> list[tuple[Ops, Ops]]:
-        """Pairs of which the second reads what the first makes."""
-        problem = self.problem
-        home: dict[int, list[Ops]] = {}
-        for ops in groups:
-            for op in ops:
-                home.setdefault(op, []).append(ops)
-        found: dict[tuple[Ops, Ops], None] = {}
-        for ops in groups:
-            for op in sorted(ops):
-                for tensor in problem.ops[op].inputs:
-                    if tensor in problem.producer:
-                        for maker in home[problem.producer[tensor]]:
-                            if maker != ops:
-                                found[maker, ops] = None
-        return list(found)
+        """Pairs of which the second loads what the first makes."""
+        makers = {tensor: ops for ops in groups for tensor in self.tensors(ops)[2]}
+        return list(
+            dict.fromkeys((makers[t], ops) for ops in groups for t in sorted(self.tensors(ops)[1] & makers.keys()))
+        )
 
-    def _neighbour(self, groups: Sequence[Ops]) -> list[Ops] | None:
-        """The groups after one random move."""
+    def _neighbour(self, plan: _Plan) -> _Plan:
+        """The plan after one random move, or the plan."""
         problem, pick = self.problem, self.random
-        kind = pick.random()
-        rest = list(groups)
-        if kind < 0.45:
-            pairs = self._neighbours(groups)
-            if not pairs:
-                return None
-            a, b = pairs[pick.randrange(len(pairs))]
-            rest.remove(a)
-            rest.remove(b)
-            if kind < 0.25:
-                rest.append(a | b)
-            elif kind < 0.35:
-                ready = [op for op in sorted(a) if not any(u in a for u in problem.consumers[problem.ops[op].output])]
-                op = ready[pick.randrange(len(ready))]
-                rest += [each for each in (a - {op}, b | {op}) if each]
-            else:
-                ready = [
-                    op for op in sorted(b) if not any(problem.producer.get(t) in b for t in problem.ops[op].inputs)
-                ]
-                op = ready[pick.randrange(len(ready))]
-                rest += [each for each in (a | {op}, b - {op}) if each]
-        elif kind < 0.75:
-            large = [ops for ops in rest if len(ops) > 1]
-            if not large:
-                return None
-            ops = large[pick.randrange(len(large))]
-            rest.remove(ops)
+        groups = list(plan.groups)
+        pairs = self._neighbours(groups)
+        large = [ops for ops in groups if len(ops) > 1]
+        move = pick.choices(("merge", "push", "pull", "copy", "split", "link"), (3, 2, 2, 1, 3, 4))[0]
+        if not (large if move == "split" else pairs):
+            return plan
+        if move == "split":
+            ops = pick.choice(large)
             cut = sorted(ops)[pick.randrange(1, len(ops))]
-            rest += [frozenset(op for op in ops if op < cut), frozenset(op for op in ops if op >= cut)]
+            groups.remove(ops)
+            groups += [frozenset(op for op in ops if op < cut), frozenset(op for op in ops if op >= cut)]
+            return self._state(list(dict.fromkeys(groups)), plan.preference)
+        first, second = pick.choice(pairs)
+        if move == "link":
+            return self._state(groups, {**plan.preference, (first, second): pick.choice((0.2, 0.5, 1, 2, 5))})
+        groups.remove(first)
+        made = self.tensors(first)[0]
+        if move == "copy":
+            groups = [ops | first if self.tensors(ops)[1] & made else ops for ops in groups]
         else:
-            pairs = self._neighbours(groups)
-            if not pairs:
-                return None
-            a, _ = pairs[pick.randrange(len(pairs))]
-            rest.remove(a)
-            made = {problem.ops[op].output for op in a}
-            rest = [ops | a if any(t in made for op in ops for t in problem.ops[op].inputs) else ops for ops in rest]
-        return list(dict.fromkeys(rest))
+            groups.remove(second)
+            ops = first | second
+            if move == "merge":
+                groups.append(ops)
+            elif move == "push":
+                read = {tensor for op in first for tensor in problem.ops[op].inputs}
+                moved = {pick.choice([op for op in sorted(first) if problem.ops[op].output not in read])}
+                groups += [part for part in (first - moved, second | moved) if part]
+            else:
+                made = self.tensors(second)[0]
+                moved = {pick.choice([op for op in sorted(second) if not made & set(problem.ops[op].inputs)])}
+                groups += [part for part in (first | moved, second - moved) if part]
+        return self._state(list(dict.fromkeys(groups)), plan.preference)
 
     def _steps(self, plan: _Plan) -> list[Step]:
         """The plan as a solution."""
@@ -285,48 +263,41 @@ class Planner:
         steps: list[Step] = []
         for number in _sorted(plan.before, plan.links) or []:
             kept = out.get(number, NONE)
-            group = self.group(plan.groups[number], plan.inner[number])
-            price = self.price(group_ops := plan.groups[number], plan.inner[number], into.get(number, NONE), kept)
-            steps.append(
-                Step(
-                    tuple(sorted(group_ops)),
-                    price.granularity,
-                    tuple(sorted(kept)),
-                    tile_order(group, price),
-                    price.latency,
-                )
-            )
+            group = Group(self.problem, sorted(plan.groups[number]))
+            price = self.price(plan.groups[number], into.get(number, NONE), kept)
+            order = tile_order(group, price)
+            steps.append(Step(group.ops, price.granularity, tuple(sorted(kept)), order, price.latency))
         return steps
 
 
 def _sorted(before: Sequence[set[int]], links: Sequence[_Link]) -> list[int] | None:
     """An order of the groups in which linked ones follow each other; None if there is none."""
     follow = {link.first: link.second for link in links}
-    heads = [n for n in range(len(before)) if n not in {link.second for link in links}]
-    chain_of: dict[int, int] = {}
+    chain_of = [0] * len(before)
     chains: list[list[int]] = []
-    for head in heads:
+    for head in sorted(set(range(len(before))) - set(follow.values())):
         chain = [head]
         while chain[-1] in follow:
             chain.append(follow[chain[-1]])
-        for n in chain:
-            chain_of[n] = len(chains)
+        for number in chain:
+            chain_of[number] = len(chains)
         chains.append(chain)
-    waits = [0] * len(chains)
     users: list[set[int]] = [set() for _ in chains]
-    for n, makers in enumerate(before):
-        for maker in makers:
-            if chain_of[maker] != chain_of[n] and chain_of[n] not in users[chain_of[maker]]:
-                users[chain_of[maker]].add(chain_of[n])
-                waits[chain_of[n]] += 1
-    ready = [c for c in range(len(chains) - 1, -1, -1) if not waits[c]]
+    waits = [0] * len(chains)
+    for number, makers in enumerate(before):
+        chain = chain_of[number]
+        for maker in {chain_of[maker] for maker in makers} - {chain}:
+            if chain not in users[maker]:
+                users[maker].add(chain)
+                waits[chain] += 1
+    ready = [chain for chain in range(len(chains) - 1, -1, -1) if not waits[chain]]
     order: list[int] = []
     done = 0
     while ready:
-        c = ready.pop()
+        chain = ready.pop()
         done += 1
-        order += chains[c]
-        for user in sorted(users[c], reverse=True):
+        order += chains[chain]
+        for user in sorted(users[chain], reverse=True):
             waits[user] -= 1
             if not waits[user]:
                 ready.append(user)

@@ -37,12 +37,7 @@ MAX_DOWNSETS = 4096
 
 
 def fuse(
-    problem: ReducedProblem,
-    limits: Limits,
-    *,
-    fusion: Fusion = "both",
-    bound: int = 20,
-    every_order: bool = True,
+    problem: ReducedProblem, limits: Limits, *, fusion: Fusion = "both", bound: int = 20, every_order: bool = True
 ) -> ReducedProblem:
     """Fuse until nothing more can be fused (Algorithm 1), or until the time is over. `fusion`: which theorems to
     use: both, IV.1 (``"monotonic"``), IV.2 (``"general"``), none. `bound`: the paper's M: sub-graphs of more nodes
