@@ -120,8 +120,8 @@ def _open(request: dict[str, Any]) -> tuple[Any, Feeds, int, Run | None]:
 
     path, file = Path(request["path"]), Path(request["feeds"])
     draws = not file.exists()
-    if draws:  # else its imports are left out: they take longer than all the others
-        from lowtide.run.onnx import draw
+    if draws:  # before memory is looked at; else these imports, which take longer than all the others, are left out
+        import lowtide.run.onnx  # noqa: F401
     give_back_free_heap()
     base = resident_bytes()
     if request["session"]:
@@ -131,6 +131,7 @@ def _open(request: dict[str, Any]) -> tuple[Any, Feeds, int, Run | None]:
     names = [wanted.name for wanted in session.get_inputs()]
     first: Run | None = None
     if draws:
+        from lowtide.run.onnx import draw
 
         def run(drawn: Sequence[dict[str, Any]]) -> Run:
             return _timed(session, drawn[0])
