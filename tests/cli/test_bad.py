@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lowtide import cli
+from lowtide import api
 from lowtide.cli import main
 from lowtide.cli.parser import parser_of_all
 from lowtide.cli.tree import commands_of
@@ -192,7 +192,7 @@ def test_a_bug_of_ours_is_one_line(tmp_path: Path, capsys: Captured, monkeypatch
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("two\nlines")
 
-    monkeypatch.setattr(cli.commands.api, "plan", broken)
+    monkeypatch.setattr(api, "plan", broken)
     path = graph_file(tmp_path, branches())
     assert "-v for the traceback" in refused(capsys, "research", "plan", path, status=1)
     assert main(["research", "plan", str(path), "-v"]) == 1
@@ -205,7 +205,7 @@ def test_interrupt_before_there_is_a_plan(tmp_path: Path, capsys: Captured, monk
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli.commands.api, "plan", interrupted)
+    monkeypatch.setattr(api, "plan", interrupted)
     assert "interrupted" in refused(capsys, "research", "plan", graph_file(tmp_path, branches()), status=130)
 
 
