@@ -70,7 +70,8 @@ def test_the_blocks_of_a_page_run(name: str, tmp_path: Path, monkeypatch: pytest
     without = {heading for heading, packages in needs.items() if missing & set(packages)}
     if name == "README.md":
         (tmp_path / "demo").mkdir()
-        words = ["research", "zoo", "unet:side=128,filters=32", "-o", str(tmp_path / "demo/unet.onnx"), "-q"]
+        # Smaller than the page's, which `make demo` plans: the same is printed but for measured figures.
+        words = ["research", "zoo", "unet:side=64,filters=16", "-o", str(tmp_path / "demo/unet.onnx"), "-q"]
         subprocess.run([sys.executable, "-m", "lowtide", *words], check=True)
     lay((ROOT / name).read_text(encoding="utf-8"), tmp_path, missing)
     wrong = run_page(ROOT / name, tmp_path, without)
@@ -143,7 +144,8 @@ def test_the_site_builds_without_a_warning(tmp_path: Path):
     words = ["-W", "--keep-going", "-q", "-d", str(tmp_path / "trees"), str(DOCS), str(tmp_path / "site")]
     subprocess.run([sys.executable, "-m", "sphinx", *words], check=True)
     assert "Docstrings" in (tmp_path / "site/api.html").read_text()
-    assert len(list((tmp_path / "site/benchmarks").glob("*.html"))) > 40
+    results = {path.stem for path in (ROOT / "packages/research/results").glob("*.md")}
+    assert results <= {path.stem for path in (tmp_path / "site/benchmarks").glob("*.html")}
 
 
 def test_every_table_of_results_is_a_page(tmp_path: Path):
@@ -166,5 +168,4 @@ def test_every_table_of_results_is_a_page(tmp_path: Path):
     pictures = [
         name for path in tmp_path.glob("*.md") for name in re.findall(r"!\[[^\]]*\]\((.+?)\)", path.read_text())
     ]
-    assert pictures
     assert [name for name in pictures if not (tmp_path / name).exists()] == []

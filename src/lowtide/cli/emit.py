@@ -220,6 +220,6 @@ def over_budget_text(plan: Plan) -> str:
     """That the code was written all the same, in one line."""
     from lowtide.sizes import format_size
 
-    never = ", and impossible with its ops whole" if plan.status == "impossible" else ""
+    never = ", and impossible without tiling" if plan.status == "impossible" else ""
     budget = plan.budget_bytes or sum(m.capacity_bytes for m in plan.memories or ())
     return f"over budget: {format_size(plan.required_bytes)} required of {format_size(budget)}{never}; C written anyway"

@@ -6,7 +6,7 @@ import argparse
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from importlib.resources import files
 from typing import Any, NoReturn
@@ -21,8 +21,8 @@ from lowtide.names import did_you_mean
 from lowtide.sizes import UNITS_TEXT
 
 _MODEL = (
-    "a .onnx, .tflite, .pt2, .graph.json or .hlo.txt (scheduled HLO) file, - (a graph JSON on stdin), zoo:NAME, or "
-    "FILE.py:FUNCTION (runs the user's own code)"
+    "an .onnx, .tflite, .pt2, .graph.json or .hlo.txt (scheduled HLO) file; - (a graph JSON on stdin); zoo:NAME; or "
+    "FILE.py:FUNCTION (runs that code)"
 )
 
 _RESEARCH = (
@@ -36,7 +36,7 @@ _SYNONYMS = {"--output": "-o", "--target": "--for", "--batch": "--dim"}
 
 _STATUS = (
     "exit status: 0 done; 2 wrong input or call; 3 over budget; 4 proved impossible;\n"
-    "5 verification failed; 6 --require-optimal and no proof; 130 interrupted, best\nplan written."
+    "5 verification failed; 6 not proved (--require-optimal); 130 interrupted, best\nplan written."
 )
 
 
@@ -89,7 +89,7 @@ class _Parser(argparse.ArgumentParser):
         if option == "--emit":
             hint = "; C is written by `lowtide emit MODEL -o DIR`"
         if set(words) <= {ALL, *ALLOWED}:
-            hint = "; several words of --allow stand with commas between, as in --allow fission,seams"
+            hint = "; separate transformations by commas, as in --allow fission,seams"
         self.error(f"unrecognized arguments: {' '.join(words)}{hint}")
 
 
@@ -123,28 +123,36 @@ def _with_target_options(options: argparse.Namespace) -> argparse.Namespace:
 
 
 def _parser(given: Sequence[str] = (), *, suites: bool = False, methods: bool = False) -> _Parser:
-    """All commands, for a command line; `suites`, `methods`: with what `bench`, `compare --help` list, slow to load."""
+    """The command that a command line calls, alone, since all of them take longer to describe than most run; all
+    commands where it calls none. `suites`, `methods`: with what `bench`, `compare --help` list, slow to load."""
     parser = _Parser(
         prog="lowtide",
         description="Lower the peak memory of a neural network, and prove how low it can go.",
         epilog=f"{_STATUS} `lowtide COMMAND --help` has examples.",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
-    tables = tomllib.loads(files("lowtide.cli").joinpath("options.toml").read_text(encoding="utf-8"))
+    tables = dict(_tables())
     shared, nested = tables.pop("shared"), tables.pop(GROUP)
+    doors = {"plan": front_door.plan_parser, "fit": front_door.fit_parser}
+    first, second = [*given, "", ""][:2]
+    of_front = [name for name in (*doors, *tables) if name == first]
+    of_group = [name for name in nested if (first, name) == (GROUP, second)]
+    if not of_front and not of_group:
+        of_front, of_group = [*doors, *tables], [*nested]
     front, add = _commands_of(parser)
-    front_door.plan_parser(add, _MODEL)
-    front_door.fit_parser(add, _MODEL)
-    for name, table in tables.items():
-        _command(add, name, table, shared)
-    does = "everything else: methods of the papers, targets, sweeps, ..."
+    for name in of_front:
+        if name in doors:
+            doors[name](add, _MODEL)
+        else:
+            _command(add, name, tables[name], shared)
+    does = "every option of a plan, published methods, targets, sweeps, ..."
     group = front.add_parser(
-        GROUP, help=does, description="Rules and methods of your choice, those of the papers, tables and benchmarks.",
+        GROUP, help=does, description="Plans with every option, published methods, tables and benchmarks.",
         epilog="`lowtide research COMMAND --help` has examples.",
     )  # fmt: skip
     research, add = _commands_of(group)
-    for name, table in nested.items():
-        command = _command(add, name, table, shared)
+    for name in of_group:
+        command = _command(add, name, nested[name], shared)
         if name == "compare" and methods:
             command.epilog = f"{methods_text()}\n\n{command.epilog}"
         if name in (BENCH, REPRODUCE) and suites:
@@ -159,6 +167,12 @@ def _parser(given: Sequence[str] = (), *, suites: bool = False, methods: bool = 
     parser.elsewhere = {name: f"lowtide research {name}" for name in research.choices}
     group.elsewhere = {name: f"lowtide {name}" for name in front.choices}
     return parser
+
+
+@cache
+def _tables() -> dict[str, Any]:
+    """The commands of options.toml."""
+    return tomllib.loads(files("lowtide.cli").joinpath("options.toml").read_text(encoding="utf-8"))
 
 
 def _commands_of(parser: _Parser) -> tuple[Any, _Add]:

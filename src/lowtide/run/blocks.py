@@ -21,7 +21,7 @@ from lowtide.errors import InputError
 from lowtide.ops.onnx.blocked import DOMAIN
 from lowtide.read.onnx.proto import bodies
 from lowtide.read.onnx.wire import read_metadata
-from lowtide.run.ort_session import runtime
+from lowtide.run.ort_session import new_session, runtime
 
 KEY = "lowtide.channel_block"
 """Of the metadata of a file that has such nodes."""
@@ -49,16 +49,9 @@ def block_probe() -> bytes:
 def block_size() -> int:
     """The block of the onnxruntime that is installed on this processor; 0 if it has no such layout. Raises
     `MissingExtraError`: onnxruntime is not installed."""
-    onnxruntime = runtime()
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.enable_cpu_mem_arena = False
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    runtime()
     try:
-        (blocked,) = onnxruntime.InferenceSession(block_probe(), options, providers=["CPUExecutionProvider"]).run(
-            None, {}
-        )
+        (blocked,) = new_session(block_probe(), "DISABLE_ALL", enable_cpu_mem_arena=False).run(None, {})
     except Exception:  # onnxruntime's own kinds of error have no common base: there is no such node
         return 0
     return int(blocked.ravel().argmax())

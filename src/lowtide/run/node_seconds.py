@@ -26,7 +26,7 @@ from lowtide.cost.model import Work, work_of
 from lowtide.cost.signature import Signature, of_op
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.part import Glue, adapter, given_box
-from lowtide.run.ort_session import runtime
+from lowtide.run.ort_session import new_session
 from lowtide.run.probe import Operand, RefusedError
 from lowtide.run.probe_onnx import node_model
 from lowtide.transform.cut import Cutter
@@ -224,19 +224,15 @@ def _time(node: Node, level: Level, threads: int, seed: int, folder: str) -> flo
 
 def node_session(model: bytes | str, level: Level, threads: int, folder: str = "") -> Any:
     """A session, in the file's order where the optimiser does not run. Its profile goes to a folder, if any."""
-    ort = runtime()
-    options = ort.SessionOptions()
-    levels = ort.GraphOptimizationLevel
-    options.graph_optimization_level = levels.ORT_ENABLE_ALL if level == "all" else levels.ORT_DISABLE_ALL
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-    options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
-    options.enable_mem_reuse = options.enable_mem_pattern = False
-    if folder:
-        options.enable_profiling = True
-        options.profile_file_prefix = str(Path(folder) / uuid4().hex)  # the time that is added may be that of another
-    return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return new_session(
+        model,
+        "ENABLE_ALL" if level == "all" else "DISABLE_ALL",
+        threads,
+        keep_order=True,
+        profile=str(Path(folder) / uuid4().hex) if folder else "",  # the time that is added may be that of another
+        enable_mem_reuse=False,
+        enable_mem_pattern=False,
+    )
 
 
 def profile_events(profile: Path) -> dict[tuple[str, int, str], list[float]]:

@@ -6,6 +6,7 @@ import importlib.util
 from pathlib import Path
 
 from lowtide.run.forks import CallEndedError, call
+from lowtide.run.ort_session import new_session
 
 EXTERNAL_FOLDER = "session.model_external_initializers_file_folder_path"
 """onnxruntime's own name of a setting: where the external data of a model lies that is given as bytes."""
@@ -28,17 +29,11 @@ def onnx_refusal(file: Path, external: Path | None = None) -> str:
 def refusal(path: str, external: str | None) -> str:
     """Why onnxruntime does not open a file in this process, empty if it does. `external`: the folder of its external
     data."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    source: str | bytes = path
-    if external is not None:
-        source = Path(path).read_bytes()
-        options.add_session_config_entry(EXTERNAL_FOLDER, external)
     try:
-        onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        if external is None:
+            new_session(path)
+        else:
+            new_session(Path(path).read_bytes(), entries={EXTERNAL_FOLDER: external})
     except Exception as error:  # onnxruntime's own kinds of error have no common base
         return _gist(error)
     return ""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from importlib.util import find_spec
 from math import prod
 from pathlib import Path
 from typing import Any, Literal
@@ -18,8 +19,9 @@ from typing import Any, Literal
 from lowtide.errors import InputError, MissingExtraError, first_line
 from lowtide.read.onnx.shapes import with_small_constants
 from lowtide.read.onnx.wire import read_metadata
-from lowtide.run import blocks
+from lowtide.run import blocks, ort_session
 from lowtide.run.opening import EXTERNAL_FOLDER
+from lowtide.run.packed_weights import split_packed
 from lowtide.run.stay_blocked import stay_blocked
 
 Level = Literal["extended", "all"]
@@ -47,30 +49,20 @@ def write_optimized(
     cannot load the model: weights are missing, for one; or it was optimised for other processors. Raises
     `MissingExtraError`: onnxruntime is not installed.
     """
-    try:
-        import onnxruntime
-    except ImportError:
-        raise MissingExtraError("onnxruntime", "run", "a plan for onnxruntime") from None
+    if find_spec("onnxruntime") is None:
+        raise MissingExtraError("onnxruntime", "run", "a plan for onnxruntime")
     if not model.is_file():
         raise InputError("cannot read the file: No such file or directory", str(model))
     blocks.check_block(blocks.declared_block(model), str(model))
-    options = onnxruntime.SessionOptions()
-    levels = onnxruntime.GraphOptimizationLevel
-    options.graph_optimization_level = levels.ORT_ENABLE_ALL if level == "all" else levels.ORT_ENABLE_EXTENDED
-    options.optimized_model_filepath = str(out)
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    for name, size in dims.items():
-        if ":" not in name:
-            options.add_free_dimension_override_by_name(name, size)
+    named, entries = {name: size for name, size in dims.items() if ":" not in name}, dict[str, str]()
     source, outside = _with_shapes(model, {name: size for name, size in dims.items() if ":" in name})
     if isinstance(source, bytes):
-        options.add_session_config_entry(EXTERNAL_FOLDER, str(model.parent.absolute()))
+        entries[EXTERNAL_FOLDER] = str(model.parent.absolute())
     if outside > inline_bytes:
-        options.add_session_config_entry(_DATA_FILE, f"{out.name}.data")
-        options.add_session_config_entry(_DATA_LEAST, "1024")
+        entries |= {_DATA_FILE: f"{out.name}.data", _DATA_LEAST: "1024"}
+    kernels: ort_session.Level = "ENABLE_ALL" if level == "all" else "ENABLE_EXTENDED"
     try:
-        onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        ort_session.new_session(source, kernels, entries=entries, dims=named, optimized_model_filepath=str(out))
     except Exception as error:  # onnxruntime's own kinds of error have no common base
         tried = ", ".join(f"{name}={size}" for name, size in dims.items())
         at = f" at {tried} (a size may have to be a multiple of 32, say)" if dims else ""
@@ -80,6 +72,7 @@ def write_optimized(
         _take_in(out, model.parent)
     if level == "all":
         stay_blocked(out, blocks.block_size())
+    split_packed(out)
     make_canonical(out)
     _mark(out, level)
 

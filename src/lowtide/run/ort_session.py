@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from lowtide.errors import MissingExtraError
 from lowtide.rules.onnxruntime.rule import EXTEND_BYTES
@@ -75,23 +75,45 @@ def runtime() -> Any:
     return onnxruntime
 
 
-def open_session(path: Path, settings: SessionSettings, folder: str, name: str) -> Any:
-    """A session on one thread of the CPU; its profile goes to `folder`, if it has one."""
+Level = Literal["DISABLE_ALL", "ENABLE_EXTENDED", "ENABLE_ALL"]
+"""What onnxruntime's optimiser may do, by its own names."""
+
+
+def new_session(
+    model: str | bytes,
+    level: Level = "ENABLE_ALL",
+    threads: int = 1,
+    *,
+    keep_order: bool = False,
+    profile: str = "",
+    entries: Mapping[str, str] | None = None,
+    dims: Mapping[str, int] | None = None,
+    **settings: object,
+) -> Any:
+    """A session on the CPU that prints nothing. `threads`: 0 leaves them to onnxruntime. `keep_order`: nodes run in
+    the file's order, if the optimiser leaves it. `profile`: how the name of its profile begins, if there is to be one.
+    `entries`, `settings`: of `onnxruntime.SessionOptions`, by their names. `dims`: sizes of free dimensions."""
     ort = runtime()
     options = ort.SessionOptions()
-    if settings.keep_order:
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
-    options.enable_mem_reuse = settings.reuse
-    options.enable_mem_pattern = False
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, f"ORT_{level}")
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, min(1, threads)
     options.log_severity_level = 4
-    if not settings.optimised:
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    if settings.profiled:
-        options.enable_profiling = True
-        options.profile_file_prefix = str(Path(folder) / name)
+    if keep_order:
+        options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
+    if profile:
+        options.enable_profiling, options.profile_file_prefix = True, profile
+    for name, value in settings.items():
+        setattr(options, name, value)
+    for name, text in (entries or {}).items():
+        options.add_session_config_entry(name, text)
+    for name, size in (dims or {}).items():
+        options.add_free_dimension_override_by_name(name, size)
+    return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def open_session(path: Path, settings: SessionSettings, folder: str, name: str) -> Any:
+    """A session on one thread of the CPU; its profile goes to `folder`, if it has one."""
+    ort, entries = runtime(), dict[str, str]()
     if settings.arena_bytes is not None:
         arena = {
             "max_mem": 0,
@@ -102,9 +124,16 @@ def open_session(path: Path, settings: SessionSettings, folder: str, name: str) 
         }
         info = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
         ort.create_and_register_allocator(info, ort.OrtArenaCfg(arena))
-        options.add_session_config_entry("session.use_env_allocators", "1")
-        options.add_session_config_entry("session.use_device_allocator_for_initializers", "1")
-    return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        entries = {"session.use_env_allocators": "1", "session.use_device_allocator_for_initializers": "1"}
+    return new_session(
+        str(path),
+        "ENABLE_ALL" if settings.optimised and not settings.keep_order else "DISABLE_ALL",
+        keep_order=settings.keep_order,
+        profile=str(Path(folder) / name) if settings.profiled else "",
+        entries=entries,
+        enable_mem_reuse=settings.reuse,
+        enable_mem_pattern=False,
+    )
 
 
 def read_profile(path: str) -> SessionProfile:

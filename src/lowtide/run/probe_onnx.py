@@ -11,7 +11,7 @@ from lowtide.errors import first_line
 from lowtide.graph import Array, Graph, Op
 from lowtide.ops.onnx.blocked import DOMAIN, FROM_BLOCKED, TO_BLOCKED
 from lowtide.run.blocks import block_size
-from lowtide.run.ort_session import runtime
+from lowtide.run.ort_session import new_session
 from lowtide.run.probe import Arrays, Kernel, Operand, RefusedError, Runner
 
 _DRAWN = frozenset(
@@ -73,15 +73,8 @@ def _in_blocks(kind: str, kernel: Kernel) -> Kernel:
 
 
 def _session(model: bytes) -> Any:
-    ort = runtime()
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-    options.enable_cpu_mem_arena = False
     try:
-        return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        return new_session(model, "DISABLE_ALL", enable_cpu_mem_arena=False)
     except Exception as error:  # onnxruntime's own kinds of error have no common base
         raise RefusedError(first_line(error)) from None
 

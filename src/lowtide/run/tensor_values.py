@@ -77,11 +77,10 @@ def onnxruntime_values(graph: Graph, model: Path, seed: int, inputs: int, dims: 
     """The same of an ONNX file, every node's results made outputs, nothing optimised. Raises `InputError`:
     onnxruntime does not run it. Raises `MissingExtraError`: it is not installed."""
     from lowtide.run.onnx import draw
-    from lowtide.run.ort_session import runtime
+    from lowtide.run.ort_session import new_session, runtime
 
     runtime()
     import onnx
-    import onnxruntime
 
     proto = onnx.load(str(model))
     have = {o.name for o in proto.graph.output}
@@ -90,11 +89,8 @@ def onnxruntime_values(graph: Graph, model: Path, seed: int, inputs: int, dims: 
     for name in names:
         if name in produced and name not in have:
             proto.graph.output.append(onnx.ValueInfoProto(name=name))
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
     try:
-        session = onnxruntime.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
+        session = new_session(proto.SerializeToString(), "DISABLE_ALL", threads=0)
     except Exception as error:  # onnxruntime's own kinds of error have no common base
         raise InputError(f"onnxruntime does not hand out all tensors: {first_line(error)}", str(model)) from None
     feeds, _ = draw(session, model, seed, inputs, dims)

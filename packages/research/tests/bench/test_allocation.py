@@ -36,7 +36,7 @@ def instances(tmp_path: Path) -> Path:
 
 
 def test_every_allocator_has_a_row(instances: Path) -> None:
-    """Each rule, each engine, all of ours together; capacities from names; heights at the proved least have a star."""
+    """Each rule, each engine, all of ours together; capacities from names; proved optimal heights have a star."""
     found = run(AllocateSuite(parts=["instances"], instances=instances, time=5))
     assert found.complete
     names = [r.allocator for r in found.rows if r.instance == "tiny"]

@@ -141,7 +141,7 @@ def test_a_limit_shows_the_gap(small: Results[Cell]) -> None:
 
 
 def test_graphs_of_a_directory(tmp_path: Path) -> None:
-    """Each file is planned, own order beside it, and summed up."""
+    """Each file is planned, file order beside it, and summed up."""
     graph_file(tmp_path, branches())
     found = run(ScheduleSuite(graphs=tmp_path))
     assert [(c.method, c.peak_bytes) for c in found.rows] == [("own", 208), ("exact", 109)]

@@ -20,6 +20,7 @@ from typing import Any
 
 from lowtide.comparison import ProcessMemory, Weights
 from lowtide.read.onnx.proto import all_graphs, bodies, names_read
+from lowtide.run.packed_weights import PACKED
 from lowtide.run.timing import FreshRun, Setup, run_fresh
 
 _EMPTY_SESSION_BYTES = 10_450_000
@@ -34,11 +35,6 @@ _HELD_BY_NODE = 2.5
 """The same of a constant that a node or a body holds: the node, the file and the session each have it."""
 _ARENA_TABLE = 1 / 32
 """What the arena needs for each of its bytes: 8 in a table for every 256."""
-_PACKED = {
-    "MatMul": (1,), "Gemm": (1,), "FusedMatMul": (1,), "FusedGemm": (1,), "LSTM": (1, 2), "GRU": (1, 2),
-    "DynamicQuantizeMatMul": (1,), "DynamicQuantizeLSTM": (1, 2), "MatMulInteger": (1,),
-}  # fmt: skip
-"""Operands that kernels copy into a layout of their own when the session opens."""
 
 
 def predicted_process(model: Path, arena_bytes: int, weights: Weights | None, input_bytes: int) -> ProcessMemory:
@@ -53,7 +49,7 @@ def predicted_process(model: Path, arena_bytes: int, weights: Weights | None, in
     outside = {tensor.name: _outside(tensor) for each in graphs for tensor in each.initializer if _outside(tensor)}
     inside = _inside(graphs)
     copied = _copied(nodes, {**outside, **inside}) if where.prepacked else {}
-    mapped = _read(graph, {name: size for name, size in outside.items() if name not in copied})
+    mapped = bytes_read(graph, {name: size for name, size in outside.items() if name not in copied})
     copies = sum(copied[name] for name in copied if name in outside)  # else the place of the weight is used anew
     kept = _NODE_BYTES * len(nodes) + _ATTRIBUTE_BYTES * sum(len(node.attribute) for node in nodes)
     held, session, table = sum(inside.values()), empty_session_bytes(), int(_ARENA_TABLE * arena_bytes)
@@ -96,11 +92,11 @@ def _inside(graphs: Sequence[Any]) -> dict[str, int]:
 
 def _copied(nodes: Sequence[Any], sizes: Mapping[str, int]) -> dict[str, int]:
     """The weights that kernels copy, in the order of their nodes."""
-    packed = [node.input[i] for node in nodes for i in _PACKED.get(node.op_type, ()) if i < len(node.input)]
+    packed = [node.input[i] for node in nodes for i in PACKED.get(node.op_type, ()) if i < len(node.input)]
     return {name: sizes[name] for name in packed if name in sizes}
 
 
-def _read(graph: Any, sizes: Mapping[str, int]) -> int:
+def bytes_read(graph: Any, sizes: Mapping[str, int]) -> int:
     """Bytes of weights that a run reads: of the branches of an If those of the larger."""
     inner = [node for node in graph.node if any(bodies(node))]
     within = {name for node in inner for name in names_read(node)}

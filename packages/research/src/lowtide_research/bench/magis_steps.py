@@ -22,12 +22,8 @@ from lowtide.target import BUILT_IN
 from lowtide.transform.fission import body_of
 from lowtide_research import zoo
 
-WORKLOADS = ("magis_resnet50", "magis_bert_base", "magis_vit_base", "magis_unet", "magis_unetpp", "magis_gpt_neo",
-             "magis_btlm")  # fmt: skip
 PARTS = {"pofo8": 8, "pofo16": 16, "pofo32": 32}
 """POFO on a micro-batch (figure 12)."""
-MERGED = ("merged", "mergedmicro", "mergedagain")
-"""The first three where products that read the same are one; within 10 % more time alone."""
 
 
 class Workload:
@@ -44,25 +40,15 @@ class Workload:
         """A plan of a kind within a bound, ``t10`` or ``p40``."""
         if kind in PARTS:
             return self.of_parts(PARTS[kind], int(bound[1:]))
-        merge, base = kind in MERGED, kind.removeprefix("merged") or "joint"
         how: dict[str, Any] = {"max_overhead" if bound[0] == "t" else "budget": f"{bound[1:]}%", "time": self.seconds}
-        if base in ("joint", "moved", "micro", "magis"):
-            moves = base == "moved" or (base == "magis" and self.file.bandwidth is not None)
-            allow = "recompute,fission" + ",swap" * moves + ",merge" * merge
-            how |= {"method": methods[base]} if base in (methods := {"micro": "microbatch", "magis": "magis"}) else {}
+        if kind in ("joint", "moved", "micro", "magis"):
+            moves = kind == "moved" or (kind == "magis" and self.file.bandwidth is not None)
+            allow = "recompute,fission" + ",swap" * moves
+            how |= {"method": methods[kind]} if kind in (methods := {"micro": "microbatch", "magis": "magis"}) else {}
             return figures(lowtide.research.plan(self.graph, allow=allow, cost=self.cost, **how))
-        if merge:
-            return self.merged_again(float(bound[1:]))
-        how |= {} if base == "again" else {"method": base}
-        allow = "recompute,swap" if base == "pofo" else "recompute"
+        how |= {} if kind == "again" else {"method": kind}
+        allow = "recompute,swap" if kind == "pofo" else "recompute"
         return figures(lowtide.research.plan(self.priced, allow=allow, **how))
-
-    def merged_again(self, most: float) -> dict[str, Any]:
-        """Recomputation alone where siblings are one, within a bound relative to the unmodified step."""
-        uncut, wider = (sum(op.cost or 0.0 for op in g.ops) for g in (self.priced, self.merged))
-        room = (1 + most / 100) * uncut / wider - 1
-        found = figures(lowtide.research.plan(self.merged, allow="recompute", time=self.seconds, max_overhead=room))
-        return found | {"overhead": (1 + found["overhead"]) * wider / uncut - 1}
 
     def of_parts(self, count: int, share: int) -> dict[str, Any]:
         """POFO on one of so many micro-batches, by the times of that part; ops around the parts are unmodified."""
@@ -94,24 +80,13 @@ class Workload:
 
 
 def figures(plan: Plan) -> dict[str, Any]:
-    """What a plan says of itself; `least`: what no plan within its bound needs, or takes, less than."""
+    """What a plan says of itself: its status, its share of the peak in file order, its added time, its parts."""
     found = plan.fission or plan.recomputation
     assert found is not None, plan.graph
     result: dict[str, Any] = {
-        "own": plan.own_order_peak_bytes, "status": plan.status, "overhead": found.overhead,
-        "share": plan.required_bytes / plan.own_order_peak_bytes, "seconds": plan.seconds.total if plan.seconds else 0,
+        "status": plan.status, "overhead": found.overhead,
+        "share": plan.required_bytes / plan.own_order_peak_bytes,
     }  # fmt: skip
     if plan.fission is not None and plan.fission.parts:
         result["parts"] = len(plan.fission.parts[0].ends)
-    if found.least_peak_bytes:
-        result["least"] = f"{found.least_peak_bytes / plan.own_order_peak_bytes:.3f}"
-    elif plan.fission is not None and plan.fission.least_seconds and plan.fission.uncut_seconds:
-        result["least"] = percent(plan.fission.least_seconds / plan.fission.uncut_seconds - 1)
-    elif plan.recomputation is not None:
-        result["least"] = percent(plan.recomputation.least_overhead)
     return result
-
-
-def percent(added: float) -> str:
-    """Of added time."""
-    return f"{100 * max(0.0, added):.2f} %"

@@ -51,7 +51,7 @@ class ScheduleSuite(TableSuite[Cell]):
     graphs: str | Path | None = field(
         default=None, metadata=flag("plan every *.graph.json there; parts take from it what they lack", "DIR")
     )
-    # Names; the papers' if empty, for `graphs` the own order and the exact one.
+    # Names; the papers' if empty, for `graphs` the file order and the exact one.
     methods: Sequence[str] = listed("(default: the papers'; for --graphs own,exact)")
     # Keys of `PARTS`, or ``"all"``; ``"main"`` if empty.
     parts: Sequence[str] = listed(
@@ -144,7 +144,7 @@ def page(results: Results[Cell], limits: str) -> Page:
         machine_text(results.machine),
         limits,
         "Seconds are processor time of all threads for scheduling alone, the least of up to 5 runs where below 0.5 s.",
-        f"{LEAST}: proved least, by some method here. In parentheses: as published, times on the papers' machines. "
+        f"{LEAST}: proved optimal, by some method here. In parentheses: as published, times on the papers' machines. "
         f"{FITS}, {OVER}: within the paper's constraint or not. time, memory: ended by that limit; then the bound that "
         "the method itself (zhong: the solver, for its parts) had proved, and how much of the peak lies above it.",
     ]
@@ -175,7 +175,7 @@ def tables(everything: Sequence[Cell]) -> list[Table]:
 def _graphs(cells: Sequence[Cell]) -> Table:
     """One row per graph."""
     rows: list[tuple[str, ...]] = [
-        ("graph", "ops", "after fusion", "own order", "peak", "lower bound", "proof", "states", "CPU s")
+        ("graph", "ops", "after fusion", "file order", "peak", "lower bound", "proof", "states", "CPU s")
     ]
     own = {c.network: c.peak_bytes for c in cells if c.method == "own"}
     exact = [c for c in cells if c.method == "exact"]

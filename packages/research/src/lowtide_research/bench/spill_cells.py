@@ -100,7 +100,7 @@ SCHEMES: dict[str, SpillMethod] = {
     "cosma-dnc": CosmaDnc(),
     "spill": Spill(),
 }
-"""In the paper: default or MPMF order (ours is proved least; the paper's is HMCOS's on NAS networks). `cosma` starts
+"""In the paper: default or MPMF order (ours is proved optimal; the paper's is HMCOS's on NAS networks). `cosma` starts
 from COSMA's own programs, not from lowtide's search."""
 WIDE_SCHEMES = ("belady exact", "greedy exact", "spill")
 
@@ -118,7 +118,7 @@ class SpillCell:
     budget: str  # ``"M_R"``, ``"M_H"`` or ``"M_P"``
     capacity_bytes: int
     same: bool  # whether M_R is M_P, so that all three are one budget
-    peak_proved: bool  # whether M_P is proved least
+    peak_proved: bool  # whether M_P is proved optimal
     scheme: str
     # ``"ok"``, or the limit that ended it (then the best found is given), or why there is nothing.
     status: Literal["ok", "time", "memory", "unsupported", "error"]

@@ -37,7 +37,7 @@ def page(results: Results[SpillCell | ProgramSize | OffChip], limits: str) -> Pa
         machine_text(results.machine),
         limits,
         "Seconds are processor time of all threads, finding the order included. Every answer is replayed.",
-        f"{LEAST}: proved least over all orders, by some scheme here. {SAME}: M_R is M_P; such rows are in no sum. "
+        f"{LEAST}: proved optimal over all orders, by some scheme here. {SAME}: M_R is M_P; such rows are in no sum. "
         "time, memory: ended by that limit (a program above 100,000 variables is not built), the best found is given. "
         "In parentheses: as published, on the paper's machine.",
         NETWORKS.replace("\n", " "),

@@ -121,7 +121,7 @@ def run(suite: Suite[R], watch: Watch | None = None) -> Results[R]:
     """Run a suite; the rows that are done when Ctrl-C comes are its results. Raises `InputError`, `MissingExtraError`:
     as `Suite.rows`. Raises `KeyboardInterrupt`: Ctrl-C before any row was done."""
     watch = watch or Watch()
-    began = clock.process_time()
+    began, here = clock.process_time(), machine()  # its commit is that of the code that runs
     done: list[R] = []
     complete = True
     try:
@@ -133,7 +133,7 @@ def run(suite: Suite[R], watch: Watch | None = None) -> Results[R]:
             raise
         complete = False
     seconds = round(clock.process_time() - began, 3)
-    return Results(suite, tuple(suite.finish(done)), machine(), complete, seconds)
+    return Results(suite, tuple(suite.finish(done)), here, complete, seconds)
 
 
 def check_names(what: str, wanted: Iterable[str], names: Iterable[str], more: str = "") -> None:

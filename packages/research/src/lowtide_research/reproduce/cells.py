@@ -13,7 +13,7 @@ from lowtide_research.bench.measure import Cell, Subject, make_subject, measure
 from lowtide_research.bench.networks import graph_of
 from lowtide_research.bench.parts import METHODS, PARTS
 from lowtide_research.bench.simple_arena import simple_arena
-from lowtide_research.reproduce.row import Measured, Row
+from lowtide_research.reproduce.row import Measured, Row, Why
 from lowtide_research.zoo.published import UNITS, Figure, figures
 from lowtide_research.zoo.published.cases import FILE, Case
 
@@ -63,7 +63,7 @@ def arena_of(part: str, case: Case, method: str, limits: Limits) -> int:
     return _arena(part, case, method, (limits.seconds, limits.memory_bytes, limits.seed))
 
 
-def rows_of_csv(paper: str, sources: Mapping[str, Source], because: Mapping[str, str]) -> tuple[Row, ...]:
+def rows_of_csv(paper: str, sources: Mapping[str, Source], because: Mapping[str, Why]) -> tuple[Row, ...]:
     """The rows of a paper's tables that a method of `bench schedule` stands for. `because`: by pattern of row names,
     the first that matches, why ours differs."""
     return tuple(
@@ -73,9 +73,9 @@ def rows_of_csv(paper: str, sources: Mapping[str, Source], because: Mapping[str,
     )
 
 
-def explained(row: Row, because: Mapping[str, str]) -> Row:
+def explained(row: Row, because: Mapping[str, Why]) -> Row:
     """A row with the first explanation whose pattern matches its name, unless it has one."""
-    return replace(row, because=row.because or next((t for p, t in because.items() if fnmatch(row.name, p)), ""))
+    return replace(row, why=row.why or next((why for p, why in because.items() if fnmatch(row.name, p)), None))
 
 
 def _row(figure: Figure, source: Source) -> Row:
@@ -94,7 +94,7 @@ def _measured(part: str, case: Case, figure: Figure, limits: Limits) -> Measured
     cell = cell_of(part, case, figure.method, figure.setting, limits)
     proved = figure.figure == "peak" and cell.peak_bytes == cell.lower_bound_bytes
     ended = cell.status in ("time", "memory")
-    note = "proved least" if proved else f"ended by {cell.status}" if ended else ""
+    note = "proved optimal" if proved else f"ended by {cell.status}" if ended else ""
     amount = _SHOWN[figure.figure](cell) / UNITS[figure.unit]
     return Measured(amount, note, finished=not ended or figure.figure == "variables")
 

@@ -9,24 +9,38 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from lowtide.errors import LowtideError
 from lowtide.stop import Limits
 from lowtide_research.bench.machine import one_line
 
-State = Literal["equal", "better", "differs", "not measured", "no number", "unfinished", "failed"]
-"""`unfinished`: a limit ended the experiment; `no number`: the paper has a picture alone."""
+State = Literal["equal", "better", "differs", "not measured", "no number", "unfinished", "failed", "experiment"]
+"""`unfinished`: a limit ended the experiment; `no number`: the paper has a picture alone; `experiment`: nothing is
+printed, the row shows why others differ."""
 Direction = Literal["less", "more", "neither"]
 RELATIONS = ("<=", ">=", ">", "<")
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What a row's experiment gave: an amount in the row's unit, and what else is to be said of it."""
+class Why:
+    """Why ours differs from what is printed.
 
-    amount: float
+    `shown_by`: what was run to find out, rows as `--row` takes them, or a command; empty: nothing can be run, and
+    `text` says what is not public or not available here.
+    """
+
+    text: str
+    shown_by: str = ""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a row's experiment gave: an amount in the row's unit, and what else is to be said of it. No amount: a limit
+    ended it before there was one."""
+
+    amount: float | None
     note: str = ""
     finished: bool = True  # False if a limit ended it: seconds then say nothing, and a peak could be less
 
@@ -37,7 +51,7 @@ class Row:
 
     `name` is a path, place first (``table-1/darts_cifar/hmcos/peak``); `printed` is a number as the paper prints it,
     with a relation before it where it prints only a limit (``>30000``), or empty where it has a picture without
-    numbers. `measure` is None where there is no experiment: `because` says what is not public, or what it needs.
+    numbers. `measure` is None where there is no experiment: `why` says what is not public, or what it needs.
     """
 
     name: str
@@ -47,8 +61,9 @@ class Row:
     unit: str
     measure: Callable[[Limits], Measured] | None
     better: Direction = "less"
-    because: str = ""  # why ours differs, by an experiment, or why nothing is measured
+    why: Why | None = None  # why ours differs, or why nothing is measured
     takes: str = ""  # how long the experiment takes, where that is more than two minutes
+    explains: bool = False  # nothing of it is printed: it shows why other rows differ
 
     @property
     def relation(self) -> str:
@@ -70,7 +85,7 @@ class Row:
         """The state of a measured amount."""
         printed = self.number
         if printed is None:
-            return "no number"
+            return "experiment" if self.explains else "no number"
         if self.relation in ("<=", "<", ">="):
             return "equal" if (amount >= printed if self.relation == ">=" else amount <= printed) else "differs"
         if self.relation == "=" and abs(amount - printed) < self.last_digit * (1 - 1e-9):
@@ -83,7 +98,7 @@ class Row:
 @dataclass(frozen=True)
 class Outcome:
     """A row that was measured. `ratio` is ours over printed; `seconds` are wall time of its experiment alone, nearly
-    none where an earlier row had the same."""
+    none where an earlier row had the same, and `cpu_seconds` those of the processor."""
 
     paper: str
     row: str
@@ -94,24 +109,34 @@ class Outcome:
     state: State
     ours: float | None = None
     ratio: float | None = None
-    because: str = ""
+    why: Why | None = None
     note: str = ""
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
 
 
 def outcome(paper: str, row: Row, limits: Limits) -> Outcome:
     """Measure a row; an experiment that raises is an outcome too. Raises `KeyboardInterrupt`: Ctrl-C."""
-    about = (paper, row.name, row.place, row.what, row.printed, row.unit)
+    began, cpu_began = time.monotonic(), time.process_time()
+    found = _outcome(Outcome(paper, row.name, row.place, row.what, row.printed, row.unit, "not measured"), row, limits)
+    return replace(found, seconds=time.monotonic() - began, cpu_seconds=time.process_time() - cpu_began)
+
+
+def _outcome(about: Outcome, row: Row, limits: Limits) -> Outcome:
     if row.measure is None:
-        return Outcome(*about, state="not measured", because=row.because)
-    began = time.monotonic()
+        return replace(about, why=row.why)
     try:
         measured = row.measure(limits)
     except (LowtideError, ArithmeticError, LookupError, ValueError) as error:
-        return Outcome(*about, state="failed", note=one_line(error), seconds=time.monotonic() - began)
+        return replace(about, state="failed", note=one_line(error))
+    if measured.amount is None:
+        return replace(about, state="unfinished", why=row.why, note=measured.note)
     state: State = row.compare(measured.amount)
     if not measured.finished and (row.unit == "s" or state == "differs"):
         state = "unfinished"
+    note = measured.note
+    if not measured.finished and "ended" not in note:
+        note = "; ".join(w for w in (note, "a limit ended it") if w)
     ratio = measured.amount / row.number if row.number and state != "unfinished" else None
-    because = row.because if state in ("differs", "no number", "unfinished") else ""
-    return Outcome(*about, state, measured.amount, ratio, because, measured.note, time.monotonic() - began)
+    why = row.why if state in ("differs", "no number", "unfinished") else None
+    return replace(about, state=state, ours=measured.amount, ratio=ratio, why=why, note=note)

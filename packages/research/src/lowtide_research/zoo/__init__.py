@@ -15,33 +15,8 @@ from typing import TYPE_CHECKING
 from lowtide.errors import InputError
 from lowtide.names import did_you_mean
 from lowtide.schedule.foreign import Foreign
-from lowtide_research.zoo import (
-    amoebanet,
-    amoebanet_d,
-    attention,
-    convnets,
-    darts,
-    darts_mobile,
-    hrnet,
-    magis,
-    mcunet,
-    nasnet,
-    nasnet_mobile,
-    pnasnet,
-    randwire,
-    randwire_cifar,
-    segformer,
-    swiftnet,
-    synthetic,
-    training,
-    transformer,
-    unet,
-    vae,
-    video,
-    vovnet,
-)
 from lowtide_research.zoo.builder import Net
-from lowtide_research.zoo.network import Network
+from lowtide_research.zoo.network import Network, networks
 
 if TYPE_CHECKING:
     from lowtide.schedule.method import Method
@@ -49,47 +24,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Net", "Network", "build", "names", "network", "printed_figures"]
 
-_FAMILIES = (
-    nasnet,
-    nasnet_mobile,
-    amoebanet,
-    amoebanet_d,
-    darts,
-    darts_mobile,
-    pnasnet,
-    randwire,
-    randwire_cifar,
-    swiftnet,
-    hrnet,
-    mcunet,
-    unet,
-    vae,
-    vovnet,
-    convnets,
-    video,
-    transformer,
-    attention,
-    segformer,
-    training,
-    magis,
-    synthetic,
-)
-_NETWORKS = {n.name: n for family in _FAMILIES for n in family.NETWORKS}
-
 
 def names() -> list[str]:
     """Names of the networks there are."""
-    return list(_NETWORKS)
+    return list(networks())
 
 
 def network(name: str) -> Network:
     """Entry of the zoo: paper, configuration, parameters. What follows a colon in `name` is ignored. Raises
     `InputError`: no network of that name."""
     base = name.partition(":")[0]
-    if base not in _NETWORKS:
-        hint = did_you_mean(base[:80], _NETWORKS)
-        raise InputError(f"the zoo has no network {base[:80]!r}; use one of {', '.join(_NETWORKS)}{hint}")
-    return _NETWORKS[base]
+    if base not in networks():
+        hint = did_you_mean(base[:80], networks())
+        raise InputError(f"the zoo has no network {base[:80]!r}; use one of {', '.join(networks())}{hint}")
+    return networks()[base]
 
 
 def build(name: str) -> Net:

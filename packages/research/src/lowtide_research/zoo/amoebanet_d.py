@@ -6,31 +6,10 @@ its own, repeated ops are kept, and the 3x3 "max" pool takes the mean: all as to
 
 from __future__ import annotations
 
-from lowtide.errors import InputError
 from lowtide_research.zoo.builder import Net, Value
-from lowtide_research.zoo.cells import Genotype
-from lowtide_research.zoo.network import Network, Parameter
+from lowtide_research.zoo.cells import genotype_of
 
 CLASSES = 1000
-
-GENOTYPE = Genotype(
-    normal=(
-        ("1x1", 1), ("average pool", 1),
-        ("skip", 1), ("1x7 and 7x1", 0),
-        ("1x1", 0), ("1x7 and 7x1", 0),
-        ("average pool", 2), ("skip", 2),
-        ("average pool", 1), ("1x1", 5),
-    ),
-    normal_concat=(0, 3, 4, 6),
-    reduction=(
-        ("max pool 2x2", 0), ("average pool", 0),
-        ("skip", 2), ("3x3", 1),
-        ("1x7 and 7x1", 2), ("average pool", 2),
-        ("skip", 3), ("max pool 2x2", 1),
-        ("average pool", 2), ("1x1", 3),
-    ),
-    reduction_concat=(4, 5, 6),
-)  # fmt: skip
 
 BOTTLENECK = 4  # channels of a cell over those of its 1x7 and 3x3 convolutions
 
@@ -42,11 +21,7 @@ _KERNELS: dict[str, tuple[tuple[int, int], ...]] = {
 
 
 def build_amoebanet_d(name: str, *, layers: int, filters: int, side: int) -> Net:
-    """Stem, two reduction cells, and three stacks of `layers` / 3 normal cells with a reduction cell between. Raises
-    `InputError`: `layers` is no multiple of three, `filters` none of 16, or `side` none of 32."""
-    for what, value, factor in (("layers", layers, 3), ("filters", filters, 16), ("side", side, 32)):
-        if value % factor:
-            raise InputError(f"{what} is {value}; use a multiple of {factor}", f"zoo:{name}")
+    """Stem, two reduction cells, and three stacks of `layers` / 3 normal cells with a reduction cell between."""
     net = Net(name, merge=False)
     channels = filters // 4
     x = net.relu(net.input("image", (1, 3, side, side)))
@@ -70,14 +45,15 @@ def build_amoebanet_d(name: str, *, layers: int, filters: int, side: int) -> Net
 def _cell(net: Net, newer: Value, older: Value, channels: int, kind: str, *, reduced: bool) -> Value:
     states = [_normalised(net, newer, channels, ((1, 1),)), _fit(net, older, channels, reduced)]
     reduction = kind == "reduction"
-    operations = GENOTYPE.reduction if reduction else GENOTYPE.normal
+    genotype = genotype_of("amoebanet_d")
+    operations = genotype.reduction if reduction else genotype.normal
     for i in range(0, len(operations), 2):
         parts = [
             _apply(net, states[at], what, channels, 2 if reduction and at < 2 else 1)
             for what, at in operations[i : i + 2]
         ]
         states.append(net.add(parts[0], parts[1]))
-    return net.concat([states[i] for i in (GENOTYPE.reduction_concat if reduction else GENOTYPE.normal_concat)])
+    return net.concat([states[i] for i in (genotype.reduction_concat if reduction else genotype.normal_concat)])
 
 
 def _fit(net: Net, older: Value, channels: int, reduced: bool) -> Value:
@@ -110,19 +86,3 @@ def _normalised(net: Net, x: Value, channels: int, kernels: tuple[tuple[int, int
         step = stride if kernel == (3, 3) else 1
         x = net.batch_norm(net.conv(net.relu(x), width, kernel, step, bias=False))
     return x
-
-
-NETWORKS = (
-    Network(
-        "amoebanet_d",
-        "AmoebaNet-D: Real et al., Regularized Evolution for Image Classifier Architecture Search, AAAI 2019; "
-        "as in torchgpipe (Kim et al., 2020)",
-        "ImageNet, float32, batch 1, 18 layers, 256 filters, batch normalisation not folded, repeated ops kept",
-        build_amoebanet_d,
-        {
-            "layers": Parameter(18, 3, 3000, "normal cells, a multiple of 3"),
-            "filters": Parameter(256, 16, 4096, "four times the filters of the stem, a multiple of 16"),
-            "side": Parameter(224, 32, 4096, "height and width of the image, a multiple of 32"),
-        },
-    ),
-)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-from lowtide.errors import InputError
 from lowtide_research.zoo.builder import Net, Value
-from lowtide_research.zoo.network import Network, Parameter
+from lowtide_research.zoo.values import check_multiple
 
 CLASSES = 1000
 
@@ -47,7 +46,7 @@ def _projected(net: Net, x: Value, parts: int) -> list[Value]:
 def build_transformer(name: str, *, layers: int, width: int, heads: int) -> Net:
     """Encoder and decoder of `layers` layers, normalised after each block; 32 sequences of 10 and 20 tokens. Raises
     `InputError`: `width` is no multiple of `heads`."""
-    _divided(name, width, heads)
+    check_multiple(name, width, heads, "width", "heads")
     net = Net(name, merge=False)
     memory, x = net.input("source", (10, 32, width)), net.input("target", (20, 32, width))
     for layer in range(layers):
@@ -71,7 +70,7 @@ def _fed(net: Net, x: Value) -> Value:
 def build_vit(name: str, *, layers: int, width: int, heads: int) -> Net:
     """ViT with 16x16 patches of a 224x224 image and a class token. Raises `InputError`: `width` is no multiple of
     `heads`."""
-    _divided(name, width, heads)
+    check_multiple(name, width, heads, "width", "heads")
     net = Net(name, merge=False)
     y = net.padded_conv(net.input("image", (1, 3, 224, 224)), width, (16, 16), (16, 16), (0, 0))
     patches = math.prod(y.shape[2:])
@@ -87,28 +86,3 @@ def build_vit(name: str, *, layers: int, width: int, heads: int) -> Net:
             x = net.add(x, net.dense(net.op("Gelu", [y], y.shape, y.signal.rectified()), width))
     net.output(net.gemm(net.select(net.layer_norm(x), 0, 1), CLASSES))
     return net
-
-
-def _divided(name: str, width: int, heads: int) -> None:
-    if width % heads:
-        raise InputError(f"width {width} is no multiple of heads {heads}; change one of them", f"zoo:{name}")
-
-
-def _sizes(layers: int, width: int, heads: int) -> dict[str, Parameter]:
-    return {
-        "layers": Parameter(layers, 1, 1000, "layers"),
-        "width": Parameter(width, 8, 65_536, "model width, a multiple of the heads"),
-        "heads": Parameter(heads, 1, 1024, "attention heads"),
-    }
-
-
-NETWORKS = (
-    Network(
-        "transformer_base", "Transformer: Vaswani et al., NeurIPS 2017",
-        "float32, 32 sequences of 10 and 20 tokens, embedded (COSMA, Figure 3)", build_transformer, _sizes(6, 512, 8),
-    ),
-    Network(
-        "vit_b_16", "ViT: Dosovitskiy et al., 2020", "ImageNet, float32, batch 1, 16x16 patches", build_vit,
-        _sizes(12, 768, 12),
-    ),
-)  # fmt: skip

@@ -17,9 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+
+import msgspec
 
 from lowtide_research.zoo.builder import Net, Value
-from lowtide_research.zoo.network import Network, Parameter
+from lowtide_research.zoo.network import table
 
 Operation = tuple[str, int]  # name of an operation, and the hidden state that it reads
 
@@ -32,6 +35,12 @@ class Genotype:
     normal_concat: tuple[int, ...]
     reduction: tuple[Operation, ...]
     reduction_concat: tuple[int, ...]
+
+
+@cache
+def genotype_of(cell: str) -> Genotype:
+    """A published cell, a table of genotypes.toml."""
+    return msgspec.convert(table("genotypes")[cell], Genotype)
 
 
 @dataclass(frozen=True)
@@ -47,8 +56,12 @@ class CellLayout:
 CIFAR = CellLayout(side=32, classes=10, stem_stride=1, leading_reductions=0)
 IMAGENET = CellLayout(side=224, classes=1000, stem_stride=2, leading_reductions=2)
 STACKS = 3
-HMCOS = " (HMCOS, DAC 2022, Table 1)"
 STEM_FILTERS = 32
+
+
+def build_published(name: str, *, cell: str, data: str, n: int, filters: int) -> Net:
+    """The network of a published cell, for ``cifar`` or ``imagenet``."""
+    return build_cells(name, genotype_of(cell), CIFAR if data == "cifar" else IMAGENET, n, filters)
 
 
 def build_cells(name: str, genotype: Genotype, layout: CellLayout, n: int, filters: int) -> Net:
@@ -77,27 +90,6 @@ def build_cells(name: str, genotype: Genotype, layout: CellLayout, n: int, filte
     return net
 
 
-def network(
-    name: str, paper: str, genotype: Genotype, layout: CellLayout, n: int, filters: int, note: str = HMCOS
-) -> Network:
-    """Entry of the zoo for a genotype; ``n`` and ``filters`` are its parameters."""
-
-    def make(graph_name: str, *, n: int, filters: int) -> Net:
-        return build_cells(graph_name, genotype, layout, n, filters)
-
-    data = "CIFAR-10" if layout is CIFAR else "ImageNet"
-    return Network(
-        name,
-        paper,
-        f"{data}, float32, batch 1, {n} cells per stack, {filters} filters in the first cell{note}",
-        make,
-        {
-            "n": Parameter(n, 1, 20_000, "normal cells per stack"),
-            "filters": Parameter(filters, 2, 4096, "filters of the first cell"),
-        },
-    )
-
-
 def _cell(
     net: Net,
     older: Value | None,
@@ -110,7 +102,7 @@ def _cell(
     squeezed = net.conv(net.relu(newer), filters, 1)
     states = [squeezed if older is None else _fit(net, older, newer, filters), squeezed]
     for i in range(0, len(operations), 2):
-        parts = [_apply(net, states[at], kind, filters, stride if at < 2 else 1) for kind, at in operations[i : i + 2]]
+        parts = [_OPERATIONS[k](net, states[at], filters, stride if at < 2 else 1) for k, at in operations[i : i + 2]]
         states.append(net.add(parts[0], parts[1]))
     return net.concat([states[i] for i in concat])
 
@@ -139,21 +131,9 @@ def _separable(kernel: int, times: int) -> Callable[[Net, Value, int, int], Valu
     return apply
 
 
-def _average_pool(net: Net, x: Value, filters: int, stride: int) -> Value:
-    return net.average_pool(x, 3, stride)
-
-
-def _max_pool(net: Net, x: Value, filters: int, stride: int) -> Value:
-    return net.max_pool(x, 3, stride)
-
-
 def _skip(net: Net, x: Value, filters: int, stride: int) -> Value:
     assert stride == 1, "no published cell skips while it reduces"
     return x
-
-
-def _pointwise(net: Net, x: Value, filters: int, stride: int) -> Value:
-    return net.conv(x, filters, 1, stride)
 
 
 def _spatial(net: Net, x: Value, filters: int, stride: int) -> Value:
@@ -166,13 +146,9 @@ _OPERATIONS: dict[str, Callable[[Net, Value, int, int], Value]] = {
     "separable 5x5": _separable(5, 2),
     "separable 7x7": _separable(7, 2),
     "single separable 3x3": _separable(3, 1),
-    "average pool": _average_pool,
-    "max pool": _max_pool,
+    "average pool": lambda net, x, filters, stride: net.average_pool(x, 3, stride),
+    "max pool": lambda net, x, filters, stride: net.max_pool(x, 3, stride),
     "skip": _skip,
-    "1x1": _pointwise,
+    "1x1": lambda net, x, filters, stride: net.conv(x, filters, 1, stride),
     "1x7 then 7x1": _spatial,
 }
-
-
-def _apply(net: Net, x: Value, kind: str, filters: int, stride: int) -> Value:
-    return _OPERATIONS[kind](net, x, filters, stride)

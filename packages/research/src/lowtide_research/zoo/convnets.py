@@ -7,12 +7,7 @@ paper's own network, with the layers, growth and transitions of its Table 2.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
-from lowtide.errors import InputError
 from lowtide_research.zoo.builder import Net, Value
-from lowtide_research.zoo.network import Network, Parameter
 
 CLASSES, SEGMENTS = 1000, 21
 EXPANSION = 4
@@ -35,8 +30,6 @@ LOW_LEVEL = 3  # block whose result L-RASPP reads beside the last one
 
 
 def _started(name: str, side: int) -> tuple[Net, Value]:
-    if side % 32:
-        raise InputError(f"side is {side}; use a multiple of 32", f"zoo:{name}")
     net = Net(name, merge=False)
     return net, net.input("image", (1, 3, side, side))
 
@@ -78,14 +71,13 @@ def _resnet(net: Net, x: Value, *, groups: int = 1, width: int = 64, dilated: bo
 
 
 def build_resnet50(name: str, *, side: int, groups: int = 1, width: int = 64) -> Net:
-    """ResNet-50, or ResNeXt-50 with `groups` groups of `width` channels. Raises `InputError`: `side` is no multiple of
-    32."""
+    """ResNet-50, or ResNeXt-50 with `groups` groups of `width` channels."""
     net, image = _started(name, side)
     return _classified(net, _resnet(net, image, groups=groups, width=width))
 
 
 def build_fcn(name: str, *, side: int) -> Net:
-    """FCN on ResNet-50. Raises `InputError`: `side` is no multiple of 32."""
+    """FCN on ResNet-50."""
     net, image = _started(name, side)
     y = net.relu(_conv(net, _resnet(net, image, dilated=True), 512, 3))
     net.output(net.resize(net.conv(y, SEGMENTS, 1), (side, side)))
@@ -93,7 +85,7 @@ def build_fcn(name: str, *, side: int) -> Net:
 
 
 def build_deeplab(name: str, *, side: int) -> Net:
-    """DeepLabV3 on ResNet-50. Raises `InputError`: `side` is no multiple of 32."""
+    """DeepLabV3 on ResNet-50."""
     net, image = _started(name, side)
     x = _resnet(net, image, dilated=True)
     found = [net.relu(_conv(net, x, 256, 1))]
@@ -105,7 +97,7 @@ def build_deeplab(name: str, *, side: int) -> Net:
 
 
 def build_lraspp(name: str, *, side: int) -> Net:
-    """L-RASPP on MobileNetV3-Large. Raises `InputError`: `side` is no multiple of 32."""
+    """L-RASPP on MobileNetV3-Large."""
     net, image = _started(name, side)
     x = _act(net, _conv(net, image, 16, 3, 2), "HardSwish")
     low = x
@@ -134,7 +126,7 @@ def _excited(net: Net, x: Value) -> Value:
 
 
 def build_densenet121(name: str, *, side: int) -> Net:
-    """DenseNet-121. Raises `InputError`: `side` is no multiple of 32."""
+    """DenseNet-121."""
     net, image = _started(name, side)
     x = net.max_pool(net.relu(_conv(net, image, 64, 7, 2)), 3, 2)
     for block, layers in enumerate((6, 12, 24, 16)):
@@ -150,8 +142,7 @@ def build_densenet121(name: str, *, side: int) -> Net:
 
 
 def build_fc_densenet(name: str, *, side: int) -> Net:
-    """FC-DenseNet103: dense blocks down and up, joined at each resolution. Raises `InputError`: `side` is no multiple
-    of 32."""
+    """FC-DenseNet103: dense blocks down and up, joined at each resolution."""
     net, image = _started(name, side)
     down, bottom, growth, filters, classes = TIRAMISU
     x, skips = net.conv(image, filters, 3), list[Value]()
@@ -179,23 +170,3 @@ def _dense(net: Net, x: Value, layers: int, growth: int) -> tuple[Value, list[Va
         x = net.concat([x, new[-1]]) if layer else x
         new.append(net.conv(net.relu(net.batch_norm(x)), growth, 3))
     return x, new
-
-
-def _network(name: str, paper: str, what: str, make: Callable[..., Net]) -> Network:
-    side = {"side": Parameter(224, 32, 4096, "height and width of the image, a multiple of 32")}
-    return Network(name, paper, f"ImageNet, float32, batch 1, {what}, batch normalisation not folded", make, side)
-
-
-NETWORKS = (
-    _network("resnet50", "ResNet: He et al., CVPR 2016", "stride in the 3x3 convolutions", build_resnet50),
-    _network(
-        "resnext50", "ResNeXt: Xie et al., CVPR 2017", "32 groups of 4", partial(build_resnet50, groups=32, width=4)
-    ),
-    _network("densenet121", "DenseNet: Huang et al., CVPR 2017", "growth 32", build_densenet121),
-    _network("fc_densenet103", "FC-DenseNet: Jegou et al., CVPRW 2017", "growth 16, 11 classes", build_fc_densenet),
-    _network("fcn_resnet50", "FCN: Long et al., CVPR 2015", "on a dilated ResNet-50, 21 classes", build_fcn),
-    _network("deeplabv3_resnet50", "DeepLabV3: Chen et al., 2017", "on a dilated ResNet-50, 21 classes", build_deeplab),
-    _network(
-        "lraspp_mobilenet_v3", "L-RASPP: Howard et al., ICCV 2019", "on MobileNetV3-Large, 21 classes", build_lraspp
-    ),
-)

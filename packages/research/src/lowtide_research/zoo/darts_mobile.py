@@ -9,8 +9,7 @@ element, as PyTorch-OpCounter counts (quark0/darts, issue 46: 523 to 545 M by wh
 from __future__ import annotations
 
 from lowtide_research.zoo.builder import Net, Value
-from lowtide_research.zoo.darts import GENOTYPE, PAPER
-from lowtide_research.zoo.network import Network, Parameter
+from lowtide_research.zoo.cells import genotype_of
 from lowtide_research.zoo.values import Ints
 
 SIDE = 224
@@ -65,14 +64,15 @@ def _cell(net: Net, older: Value, newer: Value, filters: int, *, reduction: bool
     else:
         first = _factorised(net, older, filters)
     states = [first, net.conv(net.relu(newer), filters, 1)]
-    operations = GENOTYPE.reduction if reduction else GENOTYPE.normal
+    genotype = genotype_of("darts")
+    operations = genotype.reduction if reduction else genotype.normal
     for i in range(0, len(operations), 2):
         parts = [
             _apply(net, states[at], kind, filters, 2 if reduction and at < 2 else 1)
             for kind, at in operations[i : i + 2]
         ]
         states.append(net.add(parts[0], parts[1]))
-    return net.concat([states[i] for i in (GENOTYPE.reduction_concat if reduction else GENOTYPE.normal_concat)])
+    return net.concat([states[i] for i in (genotype.reduction_concat if reduction else genotype.normal_concat)])
 
 
 def _factorised(net: Net, x: Value, filters: int) -> Value:
@@ -94,25 +94,3 @@ def _apply(net: Net, x: Value, kind: str, filters: int, stride: int) -> Value:
     for step in (stride, 1):
         x = net.conv(net.depthwise(net.relu(x), 3, step), filters, 1)
     return x
-
-
-_FILTERS = {"filters": Parameter(48, 2, 4096, "filters of the first cell")}
-
-NETWORKS = (
-    Network(
-        "darts_imagenet_14_cells",
-        PAPER,
-        "ImageNet as in the paper: float32, batch 1, 14 cells, 48 filters, batch normalisation folded; 4.7 M "
-        "weights as in SERENITY (MLSys 2020, Table 1), 529.9 M multiplications where it says 574.0 M",
-        build_darts,
-        {"cells": Parameter(14, 3, 3000, "cells"), **_FILTERS},
-    ),
-    Network(
-        "darts_imagenet_normal_cell",
-        PAPER,
-        "first normal cell of darts_imagenet_14_cells, rebuilt: SERENITY (MLSys 2020) schedules it but publishes no "
-        "graph; two inputs, at 56x56 and 28x28",
-        build_normal_cell,
-        {**_FILTERS, "folded": Parameter(0, 0, 1, "1: activations and shifts are no ops of their own")},
-    ),
-)

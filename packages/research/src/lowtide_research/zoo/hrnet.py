@@ -19,11 +19,8 @@ widened to 256, would need 12288 KB whatever the order; ``bottleneck=32`` gives 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
-from lowtide.errors import InputError
 from lowtide_research.zoo.builder import Net, Value
-from lowtide_research.zoo.network import Network, Parameter
 
 CLASSES = 1000
 EXPANSION = 4
@@ -35,37 +32,34 @@ LAST_FILTERS = 2048
 class HrnetShape:
     """What distinguishes the HRNets."""
 
-    # bottlenecks, bottleneck_width: blocks of the first stage, and their inner channels.
-    bottlenecks: int
-    bottleneck_width: int
+    bottlenecks: int  # blocks of the first stage
     modules: tuple[int, int, int]  # modules of the second, third and fourth stage
     blocks: int  # residual blocks of each branch of a module
     widths: tuple[int, int, int, int]  # channels of the four branches
 
 
-SMALL_V1 = HrnetShape(1, 32, (1, 1, 1), 2, (16, 32, 64, 128))
-SMALL_V2 = HrnetShape(2, 64, (1, 3, 2), 2, (18, 36, 72, 144))
-W32 = HrnetShape(4, 64, (1, 4, 3), 4, (32, 64, 128, 256))
+SHAPES = {
+    "w18_small_v1": HrnetShape(1, (1, 1, 1), 2, (16, 32, 64, 128)),
+    "w18_small_v2": HrnetShape(2, (1, 3, 2), 2, (18, 36, 72, 144)),
+    "w32": HrnetShape(4, (1, 4, 3), 4, (32, 64, 128, 256)),
+}
 
 
-def build_hrnet(name: str, *, shape: HrnetShape, side: int, bottleneck: int) -> Net:
-    """Stem, four stages, classification head; batch normalisation folded. Raises `InputError`: `side` is no multiple of
-    32."""
-    if side % 32:
-        raise InputError(f"side is {side}; use a multiple of 32", f"zoo:{name}")
-    net = Net(name)
+def build_hrnet(name: str, *, shape: str, side: int, bottleneck: int) -> Net:
+    """Stem, four stages, classification head; batch normalisation folded."""
+    net, layout = Net(name), SHAPES[shape]
     x = net.relu(net.conv(net.input("image", (1, 3, side, side)), 64, 3, 2))
     x = net.relu(net.conv(x, 64, 3, 2))
-    for i in range(shape.bottlenecks):
+    for i in range(layout.bottlenecks):
         with net.scope(f"stage1/block{i}"):
             x = _bottleneck(net, x, bottleneck)
     branches = [x]
-    for stage, modules in enumerate(shape.modules, 2):
+    for stage, modules in enumerate(layout.modules, 2):
         with net.scope(f"stage{stage}/transition"):
-            branches = _transition(net, branches, shape.widths[:stage])
+            branches = _transition(net, branches, layout.widths[:stage])
         for i in range(modules):
             with net.scope(f"stage{stage}/module{i}"):
-                branches = _module(net, branches, shape.blocks)
+                branches = _module(net, branches, layout.blocks)
     with net.scope("head"):
         net.output(_head(net, branches))
     return net
@@ -128,24 +122,3 @@ def _head(net: Net, branches: list[Value]) -> Value:
         y = net.add(x, net.relu(net.conv(y, x.shape[1], 3, 2)))
     y = net.relu(net.conv(y, LAST_FILTERS, 1))
     return net.gemm(net.reshape(net.global_average_pool(y), (y.shape[0], LAST_FILTERS)), CLASSES)
-
-
-def _network(name: str, what: str, shape: HrnetShape, zhong: str = "") -> Network:
-    return Network(
-        name,
-        f"{what}: Wang et al., Deep High-Resolution Representation Learning for Visual Recognition, TPAMI 2020",
-        "ImageNet classification, float32, batch 1, batch normalisation folded, nearest upsampling; 256x256, which "
-        f"{zhong}gives the RPO peak of Zhong et al. (ICCAD 2023, Table II), who state no configuration",
-        partial(build_hrnet, shape=shape),
-        {
-            "side": Parameter(256, 32, 4096, "height and width of the image, a multiple of 32"),
-            "bottleneck": Parameter(shape.bottleneck_width, 1, 1024, "inner channels of the first stage's blocks"),
-        },
-    )
-
-
-NETWORKS = (
-    _network("hrnet_w18_small_v1", "HRNet-W18-C-Small-v1", SMALL_V1),
-    _network("hrnet_w18_small_v2", "HRNet-W18-C-Small-v2", SMALL_V2, "with bottleneck=32 "),
-    _network("hrnet_w32", "HRNet-W32-C", W32, "with bottleneck=32 "),
-)

@@ -8,20 +8,12 @@ weights count until their update, and what the update makes of one counts to the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from lowtide.errors import InputError
-from lowtide_research.zoo.network import Network, Parameter
 from lowtide_research.zoo.step_net import StepNet
-from lowtide_research.zoo.values import Value
+from lowtide_research.zoo.values import Value, check_multiple
 
 _HALF = "bfloat16"
-
-
-def _multiple(name: str, number: int, of: int, what: str, unit: str) -> None:
-    """Raise `InputError` unless a size is a multiple of another."""
-    if number % of:
-        raise InputError(f"{what} {number} is no multiple of {unit} {of}; change one of them", f"zoo:{name}")
 
 
 def _blocks(net: StepNet, x: Value, layers: int, width: int, heads: int) -> Value:
@@ -37,7 +29,7 @@ def _dense(net: StepNet, x: Value, width: int) -> Value:
 
 
 def _attention(net: StepNet, x: Value, width: int, heads: int) -> Value:
-    _multiple(net.name, width, heads, "width", "heads")
+    check_multiple(net.name, width, heads, "width", "heads")
     each = width // heads
     q, k, v = (net.einsum(x, net.parameter((width, heads, each)), "nsd", "dhe", "nshe") for _ in range(3))
     q, k, v = (net.transpose(value, (0, 2, 1, 3)) for value in (q, k, v))
@@ -65,7 +57,7 @@ def build_half(name: str, **sizes: int) -> StepNet:
 def build_vit(name: str, *, batch: int, image: int, patch: int, layers: int, width: int, heads: int) -> StepNet:
     """Patches, blocks, and scores of 1,000 classes for each patch. Raises `InputError`: patches do not divide the
     image, or are not as wide as the blocks."""
-    _multiple(name, image, patch, "image", "patch")
+    check_multiple(name, image, patch, "image", "patch")
     if 3 * patch * patch != width:
         raise InputError(f"width {width} is not 3 patch^2 = {3 * patch * patch}; change one of them", f"zoo:{name}")
     net, side = StepNet(name), image // patch
@@ -102,7 +94,7 @@ def _same(net: StepNet, x: Value, filters: int) -> Value:
 
 def build_unet(name: str, *, batch: int, image: int, width: int) -> StepNet:
     """Four levels down and up, two convolutions each."""
-    _multiple(name, image, 16, "image", "2^4")
+    check_multiple(name, image, 16, "image", "2^4")
     net = StepNet(name)
     widths = [width << level for level in range(5)]
     x, skips = net.tensor("x", (batch, 1, image, image)), list[Value]()
@@ -120,7 +112,7 @@ def build_unet(name: str, *, batch: int, image: int, width: int) -> StepNet:
 
 def build_unetpp(name: str, *, batch: int, image: int, width: int) -> StepNet:
     """A grid of nodes, one convolution each, every node joined with those of its row."""
-    _multiple(name, image, 32, "image", "2^5")
+    check_multiple(name, image, 32, "image", "2^5")
     net = StepNet(name)
     widths = [width << level for level in range(5)]
     x = net.tensor("x", (batch, 1, image, image))
@@ -135,57 +127,3 @@ def build_unetpp(name: str, *, batch: int, image: int, width: int) -> StepNet:
             grid[level].append(_same(net, joined, widths[level - 1 - j]))
     net.train(net.sigmoid(net.convolve(grid[-1][-1], 1, 1)))
     return net
-
-
-_PAPER = "a workload of MAGIS: Chen et al., ASPLOS 2024, table 2"
-
-
-def _blocks_entry(
-    name: str, make: Callable[..., StepNet], missing: str, layers: int, width: int, heads: int
-) -> Network:
-    return Network(
-        name, _PAPER, missing, make,
-        {
-            "batch": Parameter(32, 1, 4096, "samples"),
-            "seq": Parameter(512, 1, 65_536, "tokens of a sample"),
-            "layers": Parameter(layers, 1, 1000, "blocks"),
-            "width": Parameter(width, 1, 65_536, "model width"),
-            "heads": Parameter(heads, 1, 1024, "attention heads"),
-        },
-    )  # fmt: skip
-
-
-def _image_entry(name: str, make: Callable[..., StepNet], missing: str, batch: int, image: int) -> Network:
-    return Network(
-        name, _PAPER, missing, make,
-        {
-            "batch": Parameter(batch, 1, 4096, "samples"),
-            "image": Parameter(image, 1, 4096, "rows and columns"),
-            "width": Parameter(64, 1, 1024, "channels of the first level"),
-        },
-    )  # fmt: skip
-
-
-_STEP = "training step, loss (y - y')^2, update by addition; bytes, rows and operations, no ONNX form; "
-_BLOCKS = "no embedding, mask, dropout, bias, scale or shift of norms, nor head; ReLU for GELU; "
-
-NETWORKS = (
-    _image_entry("magis_resnet50", build_resnet50, _STEP + "no batch norm, no bias, mean for max pool", 64, 224),
-    _blocks_entry("magis_bert_base", build_bert, _STEP + _BLOCKS + "float32", 12, 768, 12),
-    Network(
-        "magis_vit_base", _PAPER, _STEP + _BLOCKS + "no class token, no positions: scores for each patch; float32",
-        build_vit,
-        {
-            "batch": Parameter(64, 1, 4096, "samples"),
-            "image": Parameter(224, 1, 4096, "rows and columns"),
-            "patch": Parameter(16, 1, 256, "rows and columns of a patch; 3 patch^2 is the width"),
-            "layers": Parameter(12, 1, 1000, "blocks"),
-            "width": Parameter(768, 1, 65_536, "model width"),
-            "heads": Parameter(12, 1, 1024, "attention heads"),
-        },
-    ),
-    _image_entry("magis_unet", build_unet, _STEP + "no batch norm, no bias, nearest upsampling", 32, 256),
-    _image_entry("magis_unetpp", build_unetpp, _STEP + "no batch norm, no bias, one convolution a node", 16, 256),
-    _blocks_entry("magis_gpt_neo", build_half, _STEP + _BLOCKS + "every layer attends to all; bfloat16", 24, 2048, 16),
-    _blocks_entry("magis_btlm", build_half, _STEP + _BLOCKS + "not BTLM's own sizes; bfloat16", 32, 2560, 32),
-)  # fmt: skip

@@ -9,10 +9,8 @@ activations and the classifier; so do these. The layers are those of its reposit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from lowtide_research.zoo.builder import Net
-from lowtide_research.zoo.network import Network, Parameter
 
 Inverted = tuple[int, int, int, int]
 """Filters of an inverted residual, times that it expands, stride, side of its depthwise kernel."""
@@ -33,68 +31,26 @@ IMAGENET: Sequence[Inverted] = (
     (96, 5, 1, 7), (96, 4, 1, 3), (160, 5, 1, 7),
 )  # fmt: skip
 
-
-def _scaled(filters: int) -> int:
-    return filters * WIDTH_PERCENT // 100
-
-
-def _mobilenet() -> list[Inverted]:
-    return [
-        (_scaled(filters), expand, stride if first else 1, 3)
+BLOCKS = {
+    "wake_words": WAKE_WORDS,
+    "imagenet": IMAGENET,
+    "mobilenet": tuple(
+        (filters * WIDTH_PERCENT // 100, expand, 1 if again else stride, 3)
         for filters, expand, stride, count in _MOBILENET
-        for first in (True, *(False,) * (count - 1))
-    ]
+        for again in range(count)
+    ),
+}
 
 
-def _build(name: str, *, side: int, stem: int, head: int, blocks: Sequence[Inverted], separable: int = 0) -> Net:
+def build_mcunet(name: str, *, side: int, stem: int, blocks: str, head: int = 0, separable: int = 0) -> Net:
     """A stem of stride 2, perhaps a depthwise convolution projected to `separable`, the blocks, perhaps a head."""
     net = Net(name)
     x = net.conv(net.input("image", (1, 3, side, side)), stem, 3, 2)
     if separable:
         x = net.conv(net.depthwise(x, 3), separable, 1)
-    for index, (filters, expand, stride, kernel) in enumerate(blocks):
+    for index, (filters, expand, stride, kernel) in enumerate(BLOCKS[blocks]):
         with net.scope(f"block{index}"):
             x = net.conv(x, x.shape[1] * expand, 1)
             x = net.conv(net.depthwise(x, kernel, stride), filters, 1)
     net.output(net.conv(x, head, 1) if head else x)
     return net
-
-
-def _network(name: str, paper: str, side: int, **settings: int | Sequence[Inverted]) -> Network:
-    return Network(
-        name,
-        paper,
-        f"float32, batch 1, {side}x{side}, convolutions alone, as msf-CNN (NeurIPS 2025) plans it",
-        partial(_build, **settings),
-        {"side": Parameter(side, 32, 1024, "height and width of the image")},
-    )
-
-
-NETWORKS = (
-    _network(
-        "mobilenet_v2_035",
-        "MobileNetV2: Sandler et al., Inverted Residuals and Linear Bottlenecks, CVPR 2018",
-        144,
-        stem=_scaled(32),
-        head=_scaled(1280),
-        blocks=_mobilenet(),
-    ),
-    _network(
-        "mcunet_v2_vww",
-        "MCUNetV2: Lin et al., Memory-efficient Patch-based Inference for Tiny Deep Learning, NeurIPS 2021",
-        80,
-        stem=16,
-        separable=8,
-        head=0,
-        blocks=WAKE_WORDS,
-    ),
-    _network(
-        "mcunet_320kb",
-        "MCUNet: Lin et al., Tiny Deep Learning on IoT Devices, NeurIPS 2020",
-        176,
-        stem=16,
-        separable=8,
-        head=0,
-        blocks=IMAGENET,
-    ),
-)

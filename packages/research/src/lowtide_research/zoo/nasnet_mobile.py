@@ -9,8 +9,6 @@ first ones off again, as TensorFlow's padding asks for.
 from __future__ import annotations
 
 from lowtide_research.zoo.builder import Net, Value
-from lowtide_research.zoo.nasnet import PAPER
-from lowtide_research.zoo.network import Network, Parameter
 
 CLASSES = 1000
 STEM = 32  # channels of the first convolution
@@ -104,18 +102,3 @@ def _sliced(net: Net, x: Value) -> Value:
     batch, channels, height, width = x.shape
     x = net.slice(x, (0, 0, 1, 0), x.shape)
     return net.slice(x, (0, 0, 0, 1), (batch, channels, height - 1, width))
-
-
-NETWORKS = (
-    Network(
-        "nasnet_a_mobile",
-        PAPER,
-        "ImageNet, float32, batch 1, 4 cells per stack, 44 filters: timm's NASNet-A Mobile, op for op as torch exports "
-        "it (Zhong et al., ICCAD 2023, Table II)",
-        build_nasnet_mobile,
-        {
-            "n": Parameter(4, 1, 1000, "normal cells per stack"),
-            "filters": Parameter(44, 4, 4096, "channels of a branch in the first stack, a multiple of 4"),
-        },
-    ),
-)

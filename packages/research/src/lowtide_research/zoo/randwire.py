@@ -15,10 +15,8 @@ from random import Random
 
 from lowtide.errors import InputError
 from lowtide_research.zoo.builder import Net, Signal, Value
-from lowtide_research.zoo.network import Network, Parameter
 
 Edges = set[tuple[int, int]]  # undirected edges, the lower node first
-
 SEEDS = (0, 1, 2, 3, 4)  # seeds whose networks are fixed: a test holds their wiring
 
 _ATTEMPTS = 1000
@@ -88,18 +86,16 @@ def draw_connected(nodes: int, draw: Callable[[int, Random], Edges], random: Ran
     raise InputError(f"no connected random graph of {nodes} nodes was drawn; take more nodes", "zoo")
 
 
-def build_randwire(
-    name: str,
-    *,
-    draw: Callable[[int, Random], Edges],
-    nodes: int,
-    stages: int,
-    channels: int,
-    seed: int,
-    stacked: bool,
-) -> Net:
-    """Stem, `stages` random stages whose channels double, head. `draw`: draws the edges of a stage of the given
-    number of nodes; drawn again until connected. `stacked`: weighted sum as Unsqueeze, Concat, MatMul, Squeeze (as
+WIRINGS: dict[str, Callable[[int, Random], Edges]] = {
+    "ws": lambda n, random: watts_strogatz(n, 4, 0.75, random),
+    "er": lambda n, random: erdos_renyi(n, 0.2, random),
+    "ba": lambda n, random: barabasi_albert(n, 5, random),
+}
+
+
+def build_randwire(name: str, *, wiring: str, nodes: int, stages: int, channels: int, seed: int, stacked: bool) -> Net:
+    """Stem, `stages` random stages whose channels double, head. `wiring`: how the edges of a
+    stage are drawn, until they connect it. `stacked`: weighted sum as Unsqueeze, Concat, MatMul, Squeeze (as
     in HMCOS's networks); else as one Sum op with the weights left out, which costs no copies. Raises `InputError`:
     no connected graph in 1,000 draws."""
     random = Random(seed)
@@ -108,7 +104,7 @@ def build_randwire(
     x = net.relu(net.conv(x, max(channels // 2, 1), 3, 2))
     x = net.conv(x, channels, 3, 2)
     for i in range(stages):
-        edges = draw_connected(nodes, draw, random)
+        edges = draw_connected(nodes, WIRINGS[wiring], random)
         with net.scope(f"stage{i}"):
             x = stage(net, x, nodes, edges, channels << i, stacked=stacked)
     with net.scope("head"):
@@ -151,52 +147,3 @@ def _average(net: Net, values: list[Value], stacked: bool) -> Value:
         return net.op("Mean", values, values[0].shape, signal)
     together = net.concat([net.unsqueeze(v, 0) for v in values], 0)
     return net.op("ReduceMean", [together], values[0].shape, signal, axes=(0,), keepdims=0)
-
-
-PAPER = "RandWire: Xie et al., Exploring Randomly Wired Neural Networks for Image Recognition, ICCV 2019"
-
-
-def _network(name: str, draw: Callable[[int, Random], Edges], what: str, nodes: int, stages: int) -> Network:
-    stacked = stages > 1
-
-    def make(graph_name: str, *, nodes: int, stages: int, channels: int, seed: int) -> Net:
-        return build_randwire(
-            graph_name, draw=draw, nodes=nodes, stages=stages, channels=channels, seed=seed, stacked=stacked
-        )
-
-    mix = "weighted sums by Concat and MatMul (HMCOS, DAC 2022)" if stacked else "weighted sums as one Sum op"
-    count = "one stage" if stages == 1 else f"{stages} stages"
-    return Network(
-        name,
-        PAPER,
-        f"ImageNet, float32, batch 1, {what}, {count} of {nodes} nodes, 78 channels, {mix}; our own seeds",
-        make,
-        {
-            "nodes": Parameter(nodes, 8, 1024, "nodes per stage"),
-            "stages": Parameter(stages, 1, 5, "stages"),
-            "channels": Parameter(78, 1, 1024, "channels of the first stage"),
-            "seed": Parameter(0, 0, 10**9, "seed of the wiring"),
-        },
-    )
-
-
-def _ws(n: int, random: Random) -> Edges:
-    return watts_strogatz(n, 4, 0.75, random)
-
-
-def _er(n: int, random: Random) -> Edges:
-    return erdos_renyi(n, 0.2, random)
-
-
-def _ba(n: int, random: Random) -> Edges:
-    return barabasi_albert(n, 5, random)
-
-
-NETWORKS = (
-    _network("randwire_ws", _ws, "WS(4, 0.75)", nodes=32, stages=3),
-    _network("randwire_er", _er, "ER(0.2)", nodes=32, stages=3),
-    _network("randwire_ba", _ba, "BA(5)", nodes=32, stages=3),
-    _network("randwire_ws_one_stage", _ws, "WS(4, 0.75)", nodes=96, stages=1),
-    _network("randwire_er_one_stage", _er, "ER(0.2)", nodes=96, stages=1),
-    _network("randwire_ba_one_stage", _ba, "BA(5)", nodes=96, stages=1),
-)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 
-from lowtide.errors import InputError
 from lowtide_research.zoo.builder import Net, Signal, Value
-from lowtide_research.zoo.network import Network, Parameter
 
 WIDTHS = (32, 64, 160, 256)
 HEADS = (1, 2, 5, 8)
@@ -18,10 +16,7 @@ CLASSES = 150
 
 
 def build_segformer(name: str, *, batch: int, side: int, depth: int) -> Net:
-    """The B0 model: `depth` blocks a stage; its result is a quarter of the image's side. Raises `InputError`: `side` is
-    no multiple of 32."""
-    if side % 32:
-        raise InputError(f"side is {side}; use a multiple of 32", f"zoo:{name}")
+    """The B0 model: `depth` blocks a stage; its result is a quarter of the image's side."""
     net = Net(name)
     image = net.input("image", (batch, 3, side, side))
     stages = []
@@ -88,19 +83,3 @@ def _feed_forward(net: Net, x: Value, at: tuple[int, ...]) -> Value:
     wide = FEED_FORWARD * x.shape[2]
     hidden = _image(net, net.dense(x, wide), (at[0], wide, *at[2:]))
     return net.dense(net.gelu(_tokens(net, net.depthwise(hidden, 3, bias=True))), x.shape[2])
-
-
-NETWORKS = (
-    Network(
-        "segformer_b0",
-        "SegFormer-B0: Xie et al., SegFormer: Simple and Efficient Design for Semantic Segmentation, NeurIPS 2021",
-        "float32, batch 1, 512x512, 150 classes, the head's batch normalisation folded, nearest upsampling (the "
-        "paper's is bilinear), GELU as five ops (opset 17)",
-        build_segformer,
-        {
-            "batch": Parameter(1, 1, 1024, "images"),
-            "side": Parameter(512, 32, 4096, "height and width of the image, a multiple of 32"),
-            "depth": Parameter(2, 1, 64, "blocks of a stage"),
-        },
-    ),
-)

@@ -11,16 +11,14 @@ are wired by hand from SwiftNet's elements, a concatenation, a depthwise 3x3 and
 A ``read`` is depthwise and 1x1, a ``blend`` concat, depthwise and 1x1, a ``join`` concat and 1x1. Rewriting a
 concat of k into k parts adds 2 (k - 1) nodes to a blend and k - 1 to a join. An op is a node: activations and batch
 normalisation are folded as TFLite does, and left out. Side and widths make the cells' least peaks SERENITY's. The
-own order is breadth first.
+file order is breadth first.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 from lowtide_research.zoo.builder import Net, Value
-from lowtide_research.zoo.network import Network, Parameter
 
 SIDE = 224
 STEM_FILTERS = 16
@@ -144,38 +142,3 @@ def add_cell(net: Net, x: Value, cell: SwiftnetCell) -> Value:
             for b, v, s in zip(wave, values, strides, strict=True)
         ]
     return net.concat([branches[i] for i in cell.concat])
-
-
-_PAPER = "SwiftNet: Cheng et al., Using Graph Propagation as Meta-knowledge to Search Architectures, arXiv 1906.08305"
-_REBUILT = "rebuilt, as the graphs of SERENITY (MLSys 2020) are not public: float32, batch 1, "
-
-NETWORKS = (
-    Network(
-        "swiftnet",
-        _PAPER,
-        _REBUILT + "224x224, two classes, cells A, B and C and a tail at 14x14 that brings multiplications and weights "
-        "to SERENITY's Table 1 (57.4 M, 249.7 K)",
-        build_network,
-        {
-            "blocks": Parameter(15, 1, 1000, "blocks of the tail"),
-            "filters": Parameter(128, 1, 4096, "filters of the tail"),
-        },
-    ),
-    Network(
-        "swiftnet_cells",
-        _PAPER,
-        _REBUILT + "cells A, B and C in a row, 62 = {21, 19, 22} ops as in SERENITY's Table 2",
-        build_cells,
-        {},
-    ),
-    *(
-        Network(
-            f"swiftnet_cell_{'abc'[i]}",
-            _PAPER,
-            _REBUILT + f"cell {'ABC'[i]} of swiftnet, {(21, 19, 22)[i]} ops, widths chosen for a least peak of {peak}",
-            partial(build_cell, cell=i),
-            {},
-        )
-        for i, peak in enumerate(("200.7 KB (SERENITY, Figure 12)", "82 KB (Figure 15)", "33 KB (Figure 15)"))
-    ),
-)

@@ -14,7 +14,6 @@ from random import Random
 from lowtide.errors import InputError
 from lowtide_research.zoo.builder import Net, Value
 from lowtide_research.zoo.mixing import mix_type
-from lowtide_research.zoo.network import Network, Parameter
 
 MOST_BYTES = 100  # largest random size of ``random_width`` and ``series_parallel``
 
@@ -157,63 +156,3 @@ def _in_pairs(net: Net, values: list[Value], size: Callable[[], int]) -> Value:
         pairs = [values[i : i + 2] for i in range(0, len(values), 2)]
         values = [_op(net, pair, size()) if len(pair) == 2 else pair[0] for pair in pairs]
     return values[0]
-
-
-_SEED = Parameter(0, 0, 10**9, "seed")
-
-
-def _network(name: str, what: str, make: Callable[..., Net], **parameters: Parameter) -> Network:
-    return Network(name, "synthetic, drawn by lowtide", f"{what}; bytes only", make, parameters)
-
-
-NETWORKS = (
-    _network(
-        "random_width",
-        "random ops of sizes 1 to 100, `width` results in use at any time, added up in pairs at the end",
-        build_random_width,
-        width=Parameter(32, 4, 256, "tensors in use"),
-        n=Parameter(100, 1, 100_000, "random ops, besides the final sum"),
-        seed=_SEED,
-    ),
-    _network(
-        "series_parallel",
-        "random series-parallel graph of sizes 1 to 100, up to four branches",
-        build_series_parallel,
-        n=Parameter(1000, 1, 20_000, "ops"),
-        seed=_SEED,
-    ),
-    _network(
-        "matmul",
-        "m x m x m products accumulated in chains, operands unpacked from 1 to 4 bytes",
-        build_matmul,
-        m=Parameter(4, 2, 32, "rows and columns"),
-    ),
-    _network(
-        "grid",
-        "square grid of ops of sizes 1 to 20",
-        build_grid,
-        side=Parameter(16, 1, 300, "rows and columns"),
-        seed=_SEED,
-    ),
-    _network(
-        "fft",
-        "butterflies of 8-byte numbers",
-        build_fft,
-        points=Parameter(32, 2, 8192, "points, a power of two"),
-    ),
-    _network(
-        "lstm",
-        "unrolled LSTM of 32 float32 units, ten ops per layer and step",
-        build_lstm,
-        layers=Parameter(8, 1, 100, "layers"),
-        steps=Parameter(30, 1, 1000, "steps"),
-    ),
-    _network(
-        "moe",
-        "mixture of experts on 1000 bytes, shares of 20 to 200 bytes",
-        build_moe,
-        experts=Parameter(64, 1, 4096, "experts"),
-        layers=Parameter(4, 1, 1000, "layers"),
-        seed=_SEED,
-    ),
-)

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from lowtide.errors import InputError
 from lowtide_research.zoo.builder import Net, Value
-from lowtide_research.zoo.network import Network, Parameter
+from lowtide_research.zoo.values import check_multiple
 
 HALF, FULL = 2, 4  # bytes of an activation, and of a statistic or a summed gradient
 
@@ -28,8 +27,7 @@ def build_gpt_training(
     """One step of `micro` micro-batches of `seq` tokens or less, down to half as many, drawn at random. The forward
     pass is `ahead` micro-batches before the backward pass, as in a pipeline of so many stages. Raises `InputError`:
     `heads` does not divide `width`."""
-    if width % heads:
-        raise InputError(f"width {width} is no multiple of heads {heads}; change one of them", f"zoo:{name}")
+    check_multiple(name, width, heads, "width", "heads")
     net, random = Net(name, merge=False, runnable=False), Random(seed)
     sums = _Gradients(net)
     tokens = net.input("tokens", (micro * seq * FULL,), "uint8")
@@ -186,25 +184,3 @@ class _MicroBatch:
     def dropout(self, x: Value, size: int) -> tuple[Value, Backward]:
         mask = self.op("RandomMask", [x], size // HALF)
         return self.op("Where", [x, mask], size), lambda dy: self.op("Where", [dy, mask], size)
-
-
-NETWORKS = (
-    Network(
-        "gpt_training",
-        "training step of a GPT-like decoder, drawn by lowtide; blocks as in Radford et al., Language Models are "
-        "Unsupervised Multitask Learners, 2019",
-        "bfloat16 activations, float32 gradients summed over micro-batches, dropout, clipping, Adam; bytes only, no "
-        "ONNX form; layers=72 makes 17,797 ops",
-        build_gpt_training,
-        {
-            "layers": Parameter(2, 1, 10_000, "decoder layers"),
-            "width": Parameter(1024, 1, 65_536, "model width"),
-            "heads": Parameter(16, 1, 1024, "attention heads"),
-            "seq": Parameter(1024, 1, 65_536, "most tokens of a micro-batch"),
-            "vocabulary": Parameter(50_304, 1, 10**6, "tokens there are"),
-            "micro": Parameter(2, 1, 64, "micro-batches of a step"),
-            "ahead": Parameter(0, 0, 64, "micro-batches by which the forward pass is ahead"),
-            "seed": Parameter(0, 0, 10**9, "seed"),
-        },
-    ),
-)

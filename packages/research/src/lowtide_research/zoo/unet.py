@@ -11,18 +11,15 @@ and the node below, enlarged::
 
 from __future__ import annotations
 
-from lowtide.errors import InputError
 from lowtide_research.zoo.builder import Net, Value
-from lowtide_research.zoo.network import Network, Parameter
 
 LEVELS = 5
 CLASSES = 2
 
 
 def build_unet(name: str, *, batch: int, side: int, filters: int) -> Net:
-    """Four levels down, four up; convolutions are padded, so that the crops of the paper fall away. Raises
-    `InputError`: `side` is no multiple of 16."""
-    net = _net(name, side)
+    """Four levels down, four up; convolutions are padded, so that the crops of the paper fall away."""
+    net = Net(name)
     x = net.input("image", (batch, 1, side, side))
     left: list[Value] = []
     for level in range(LEVELS):
@@ -39,8 +36,8 @@ def build_unet(name: str, *, batch: int, side: int, filters: int) -> Net:
 
 
 def build_unet_plus(name: str, *, batch: int, side: int, filters: int) -> Net:
-    """Nested U-Net of five levels without deep supervision. Raises `InputError`: `side` is no multiple of 16."""
-    net = _net(name, side)
+    """Nested U-Net of five levels without deep supervision."""
+    net = Net(name)
     x = net.input("image", (batch, 3, side, side))
     rows: list[list[Value]] = [[] for _ in range(LEVELS)]
     for diagonal in range(LEVELS):
@@ -56,39 +53,5 @@ def build_unet_plus(name: str, *, batch: int, side: int, filters: int) -> Net:
     return net
 
 
-def _net(name: str, side: int) -> Net:
-    if side % 16:
-        raise InputError(f"side is {side}; use a multiple of 16", f"zoo:{name}")
-    return Net(name)
-
-
 def _double(net: Net, x: Value, filters: int) -> Value:
     return net.relu(net.conv(net.relu(net.conv(x, filters, 3)), filters, 3))
-
-
-def _parameters(side: int, filters: int) -> dict[str, Parameter]:
-    return {
-        "batch": Parameter(1, 1, 1024, "images"),
-        "side": Parameter(side, 16, 4096, "height and width of the image, a multiple of 16"),
-        "filters": Parameter(filters, 1, 1024, "filters of the first level"),
-    }
-
-
-NETWORKS = (
-    Network(
-        "unet",
-        "U-Net: Ronneberger et al., Convolutional Networks for Biomedical Image Segmentation, MICCAI 2015",
-        "float32, batch 1, 256x256, 64 filters, two classes, padded convolutions (the paper crops), transposed "
-        "convolution as up-convolution",
-        build_unet,
-        _parameters(256, 64),
-    ),
-    Network(
-        "unet_plus_plus",
-        "U-Net++: Zhou et al., A Nested U-Net Architecture for Medical Image Segmentation, DLMIA 2018",
-        "float32, batch 1, 256x256, 32 filters, two classes, nearest upsampling, batch normalisation folded, "
-        "no deep supervision",
-        build_unet_plus,
-        _parameters(256, 32),
-    ),
-)

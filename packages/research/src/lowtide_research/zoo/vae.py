@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from lowtide_research.zoo.builder import Net, Signal, Value
-from lowtide_research.zoo.network import Network, Parameter
 
 LEVELS = (512, 512, 256, 128)  # channels of the levels, the smallest image first, in units of filters = 128
 BLOCKS = 3  # of a level
@@ -60,20 +59,3 @@ def _attention(net: Net, x: Value) -> Value:
     shares = net.softmax(net.multiply(scores, net.scalar(channels**-0.5)))
     mixed = net.dense(net.matmul(shares, value, Signal(0.0, min(1.0, math.sqrt(math.e / (height * width))))), channels)
     return net.add(net.reshape(net.transpose(mixed, (0, 2, 1)), x.shape), x)
-
-
-NETWORKS = (
-    Network(
-        "vae_decoder",
-        "Autoencoder of Stable Diffusion 1: Rombach et al., High-Resolution Image Synthesis with Latent Diffusion "
-        "Models, CVPR 2022",
-        "float32, batch 1, 64x64 latents to 512x512 images, group normalisation as exporters write it (opset 17), the "
-        "attention of one head in the middle, no convolution before the first",
-        build_vae_decoder,
-        {
-            "batch": Parameter(1, 1, 64, "images"),
-            "side": Parameter(64, 8, 512, "height and width of the latent"),
-            "filters": Parameter(128, 32, 1024, "channels of the last level"),
-        },
-    ),
-)

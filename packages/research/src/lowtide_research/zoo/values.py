@@ -6,6 +6,8 @@ import math
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from lowtide.errors import InputError
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -109,3 +111,9 @@ def mean_taps(length: int, kernel: int, stride: int, dilation: int = 1) -> float
     taps = [tap * dilation for tap in range(-reach, kernel - reach)]
     positions = range(0, length, stride)
     return sum(0 <= p + tap < length for p in positions for tap in taps) / len(positions)
+
+
+def check_multiple(name: str, number: int, of: int, what: str, unit: str) -> None:
+    """Raise `InputError` unless a size is a multiple of another."""
+    if number % of:
+        raise InputError(f"{what} {number} is no multiple of {unit} {of}; change one of them", f"zoo:{name}")

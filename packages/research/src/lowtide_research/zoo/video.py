@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from lowtide.errors import InputError
 from lowtide_research.zoo.builder import MAX_POOL_GAIN, Net, Value
-from lowtide_research.zoo.network import Network, Parameter
 from lowtide_research.zoo.values import Ints, Signal
 
 CLASSES = 400
@@ -21,8 +17,6 @@ INCEPTIONS = (
 
 
 def _started(name: str, side: int) -> tuple[Net, Value]:
-    if side % 32:
-        raise InputError(f"side is {side}; use a multiple of 32", f"zoo:{name}")
     net = Net(name, merge=False)
     return net, net.input("video", (1, 3, 16, side, side))
 
@@ -38,7 +32,7 @@ def _apart(net: Net, x: Value, filters: int, kernel: int, stride: int = 1, inner
 
 
 def build_r2plus1d(name: str, *, side: int) -> Net:
-    """R(2+1)D-18. Raises `InputError`: `side` is no multiple of 32."""
+    """R(2+1)D-18."""
     net, x = _started(name, side)
     x = net.relu(_conv(net, x, 45, (1, 7, 7), (1, 2, 2)))
     x = net.relu(_conv(net, x, 64, (3, 1, 1)))
@@ -62,7 +56,7 @@ def _pool(net: Net, x: Value, kernel: Ints, stride: Ints, pads: Ints, kind: str 
 
 
 def build_s3d(name: str, *, side: int) -> Net:
-    """S3D. Raises `InputError`: `side` is no multiple of 32."""
+    """S3D."""
     net, x = _started(name, side)
     x = net.relu(_conv(net, x, 64, (1, 7, 7), (1, 2, 2)))
     x = net.relu(_conv(net, x, 64, (7, 1, 1), (2, 1, 1)))
@@ -81,14 +75,3 @@ def build_s3d(name: str, *, side: int) -> Net:
     x = _pool(net, x, (2, side // 32, side // 32), (1, 1, 1), (0, 0, 0), "AveragePool")
     net.output(net.mean(net.conv(x, CLASSES, 1), keep=False))
     return net
-
-
-def _network(name: str, paper: str, make: Callable[..., Net]) -> Network:
-    about = "Kinetics-400, float32, batch 1, 16 frames, batch normalisation not folded"
-    return Network(name, paper, about, make, {"side": Parameter(224, 32, 1024, "height and width, a multiple of 32")})
-
-
-NETWORKS = (
-    _network("r2plus1d_18", "R(2+1)D: Tran et al., CVPR 2018", build_r2plus1d),
-    _network("s3d", "S3D: Xie et al., ECCV 2018", build_s3d),
-)

@@ -52,6 +52,10 @@ class Magis:
     width: int = 8  # of each rule so many places
     leaves: bool = False  # enable leaves of the F-Tree alone, as printed; else a node in the place of a leaf's lifts
     reschedule: float = 0.1  # seconds of incremental scheduling, each time
+    # Section 7.2.5, without a heuristic: regions at random instead of the F-Tree's; rules on all tensors, not on those
+    # that are live at the peak.
+    naive_fission: bool = False
+    naive_rules: bool = False
 
     def __post_init__(self) -> None:
         if self.levels < 1 or self.width < 1 or self.delta < 1 or self.reschedule <= 0:
@@ -79,7 +83,9 @@ class Magis:
         model = memory_model(step.graph, step.target)
         if (why := shares_storages(sequenced(model, step.order))) is not None:
             raise InputError(f"method {self.name} cannot do this: {why}; leave out --method")
-        tree = Tree.built(step.graph, model, step.order, self.levels)
+        tree = (
+            Tree.at_random(step.graph) if self.naive_fission else Tree.built(step.graph, model, step.order, self.levels)
+        )
         search = _Search(self, step, tree, Evaluator(step, tree, self.reschedule), limits)
         with limits.interrupt:
             search.run()
@@ -105,7 +111,10 @@ class _Search:
         self._take(self.evaluator.begin())
         while self.waiting and not self.limits.over():
             at = heappop(self.waiting)[2]
-            for rule, state in mutated(at, self.tree, self.step.graph, method.width, leaves=method.leaves):
+            states = mutated(
+                at, self.tree, self.step.graph, method.width, leaves=method.leaves, everywhere=method.naive_rules
+            )
+            for rule, state in states:
                 if self.limits.over():
                     break
                 self.counted[rule] += 1

@@ -11,21 +11,23 @@ from dataclasses import dataclass, replace
 from heapq import nlargest
 
 from lowtide.graph import Graph
-from lowtide.optimize.recompute.sequence import Sequenced
 from lowtide_research.recompute.magis.state import OUTSIDE, Evaluated, Scheduled, State
 from lowtide_research.recompute.magis.tree import Tree
 
 
-def mutated(at: Evaluated, tree: Tree, graph: Graph, width: int, *, leaves: bool) -> Iterator[tuple[str, State]]:
+def mutated(
+    at: Evaluated, tree: Tree, graph: Graph, width: int, *, leaves: bool, everywhere: bool = False
+) -> Iterator[tuple[str, State]]:
     """What one rule makes of a state, with the rule's name. `width`: of each rule so many places at most, those of most
-    bytes at the peak, for their time, first. `leaves`: whether no other nodes of the tree are enabled."""
+    bytes at the peak, for their time, first. `leaves`: whether no other nodes of the tree are enabled. `everywhere`:
+    whether tensors need not be live at the peak (section 7.2.5, naive rules)."""
     near = [(part, _hot(part, top)) for part, top in peaks(at)]
     heat = _heat(near[0][0], near[0][1], graph)
     hottest = nlargest(width, tree.leaves() if leaves else range(len(tree.ops)),
                        key=lambda k: sum(heat.get(v, 0) for v in tree.ops[k]))  # fmt: skip
     for name, counts in tree.mutations(at.state.counts, hottest):
         yield name, replace(at.state, counts=counts)
-    for part, hot in near:
+    for part, hot in [(part, _idle(part)) for part, _ in near] if everywhere else near:
         for _, state in nlargest(width, _rematerialised(at, part, hot), key=lambda entry: entry[0]):
             yield "rematerialise", state
         for _, tensor in nlargest(width, _movable(at, part, hot)):
@@ -74,6 +76,15 @@ def _hot(part: Scheduled, top: int) -> list[_Gap]:
     return list(found.values())
 
 
+def _idle(part: Scheduled) -> list[_Gap]:
+    """Each time that a value waits for its next reader, in the order of the steps."""
+    ops, used, found = part.problem.ops, dict[int, int](), list[_Gap]()
+    for step, i in enumerate(part.order):
+        found += [_Gap(x, used[x], step) for x in ops[i].reads if x in used and used[x] < step - 1]
+        used.update(dict.fromkeys((*ops[i].reads, *ops[i].makes), step))
+    return found
+
+
 def _rematerialised(at: Evaluated, part: Scheduled, hot: list[_Gap]) -> Iterator[tuple[float, State]]:
     problem, runs = part.problem, at.state.runs
     for gap in hot:
@@ -84,11 +95,7 @@ def _rematerialised(at: Evaluated, part: Scheduled, hot: list[_Gap]) -> Iterator
         op = problem.model.graph.ops[maker].id
         if op in runs:  # no region as a whole, and no copy of rows
             state = replace(at.state, runs=(*runs[:index], op, *runs[index:]))
-            yield _bytes_per_unit(problem, gap.value, maker), state
-
-
-def _bytes_per_unit(problem: Sequenced, value: int, maker: int) -> float:
-    return problem.values[value].size / max(1, problem.costs.units[maker])
+            yield problem.values[gap.value].size / max(1, problem.costs.units[maker]), state
 
 
 def _index(at: Evaluated, part: Scheduled, step: int) -> int | None:

@@ -17,14 +17,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from random import Random
 
 from lowtide.analyse.model import MemoryModel
 from lowtide.graph import Graph
+from lowtide.ops.links import axis_classes
+from lowtide.ops.meaning import Meaning, meaning
 from lowtide.optimize.fission_tree import tree_regions
-from lowtide.optimize.step_regions import step_regions
-from lowtide.transform.fission import Region
+from lowtide.optimize.step_regions import axes_of_class, links_of, step_regions
+from lowtide.transform.fission import NoFission, Region, region_of
 
 Counts = tuple[int, ...]  # n of each node
+DRAWN, KEPT = 2000, 12
+"""Regions that are drawn at random, and how many legal ones are kept."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,24 @@ class Tree:
         found = [*tree_regions(graph, model, order, levels), *step_regions(graph).regions]
         regions = {region.axes: region for region in sorted(found, key=lambda r: (-len(r.axes), r.axes))}
         return cls.of(list(regions.values()))
+
+    @classmethod
+    def at_random(cls, graph: Graph) -> Tree:
+        """Of stretches of ops along classes of dimensions, all drawn (section 7.2.5, naive fission)."""
+        random, links = Random(0), links_of(graph, known := _meanings(graph))
+        classes = axis_classes(graph, windows=False, meanings=lambda _, op: known.get(op.id))
+        regions: dict[tuple[tuple[int, int], ...], Region] = {}
+        for _ in range(DRAWN):
+            try:
+                axes = list(axes_of_class(graph, random.choice(classes), links).items())
+                begin, end = sorted(random.sample(range(len(axes) + 1), 2)) if axes else (0, 0)
+                region = region_of(graph, dict(axes[begin:end]))
+            except (NoFission, KeyError):
+                continue
+            regions[region.axes] = region
+            if len(regions) == KEPT:
+                break
+        return cls.of(sorted(regions.values(), key=lambda r: (-len(r.axes), r.axes)))
 
     @classmethod
     def of(cls, regions: Sequence[Region]) -> Tree:
@@ -89,6 +112,10 @@ class Tree:
         """The next larger number of parts of equal rows; the same if there is none."""
         rows = self.regions[node].rows
         return next((n for n in range(count + 1, rows + 1) if rows % n == 0), count)
+
+
+def _meanings(graph: Graph) -> dict[int, Meaning]:
+    return {op.id: known for op in graph.ops if (known := meaning(graph, op)) is not None}
 
 
 def _with(counts: Counts, changed: dict[int, int]) -> Counts:
