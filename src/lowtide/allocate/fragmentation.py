@@ -24,7 +24,6 @@ from lowtide.plan import ArenaLost, Hole
 from lowtide.sizes import round_up
 
 MOST_STEPS = 256  # so many steps of the top tensor's life are looked at: those of the highest footprint
-
 MOST_HOLES = 4  # so many holes are reported, the largest
 
 

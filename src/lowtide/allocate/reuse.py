@@ -40,7 +40,6 @@ from lowtide.allocate.reuse_search import search
 from lowtide.stop import Limits
 
 FREE = (*ENGINES[:-1], Cliques(), ExactFit(work=30_000_000))  # who is asked whether nothing has to be paid
-
 SLICE = 0.5  # deterministic seconds of CP-SAT before Russian dolls; one is about ten of CPU time on hard ones
 
 Costs = Mapping[tuple[int, int], int]

@@ -200,12 +200,7 @@ def _line_buffer_cells(loop: PlanLoop, tensor: str, lines: PlanLineBuffer) -> tu
     dims = ", ".join(str(d) for d in loop.axis[tensor])
     streamed = ", streamed" if tensor in loop.streamed else ""
     name = shorten(lines.name, _NAME) if lines.name else f"tensor {tensor}"
-    return (
-        f"  {name}",
-        f"{lines.slots:,}",
-        f"of dimension {dims}{streamed}",
-        f"{lines.slots * lines.bytes:,} B",
-    )
+    return (f"  {name}", f"{lines.slots:,}", f"of dimension {dims}{streamed}", f"{lines.slots * lines.bytes:,} B")
 
 
 def loop_run_text(run: LoopRunReport) -> str:

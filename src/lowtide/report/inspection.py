@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _PLAIN_BARS = " .:-=+*#@"
-MOST_LIVE = 12
-"""Storages listed at the peak; the rest is summed up in a line."""
+MOST_LIVE = 12  # storages listed at the peak; the rest is summed up in a line
 
 
 def sparkline(values: Sequence[int], width: int, *, plain: bool = False) -> str:
@@ -47,10 +46,7 @@ def inspection_text(
         best += ", proved optimal"
     if inspection.stopped in CUT_SHORT:
         best += f", {CUT_SHORT[inspection.stopped]}"
-    head = [
-        ("model", f"{inspection.graph}, {format_count(inspection.ops, 'op')}"),
-        ("target", inspection.target),
-    ]
+    head = [("model", f"{inspection.graph}, {format_count(inspection.ops, 'op')}"), ("target", inspection.target)]
     lines = [columns(head), "", *figures_rows(inspection.runtime_figures, inspection.target)]
     head = [
         ("file order peak", format_size(inspection.own_order_peak_bytes)),

@@ -11,7 +11,6 @@ from lowtide.report.svg import COLOURS, figure_names
 from lowtide.report.view import PlanView
 
 Corners = tuple[tuple[int, int], ...]  # of a rectangle: steps and addresses
-
 _INCHES, _DOTS = (10, 4), 150  # size of a PNG, and its dots in an inch: 1,500 x 600
 
 

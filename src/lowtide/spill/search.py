@@ -272,11 +272,7 @@ class _TrafficSearch:
         placement, repaired = self._addresses(best)
         moves = moves_of(problem, best.order, placement.intervals)
         traffic = traffic_of(moves)
-        counters: dict[str, Any] = {
-            "states": self.states,
-            "height_bytes": placement.height_bytes,
-            "mended": repaired,
-        }
+        counters: dict[str, Any] = {"states": self.states, "height_bytes": placement.height_bytes, "mended": repaired}
         if self.options.rows:
             parts = by_rows(problem, best.order)
             if parts is not None:

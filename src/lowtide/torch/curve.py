@@ -17,8 +17,7 @@ from lowtide.torch.planning import POINTS, plan_front
 from lowtide.torch.step import Job
 from lowtide.torch.step_plan import StepPlan
 
-SECONDS = 60.0
-"""Of search for all points, where a call does not say how many."""
+SECONDS = 60.0  # of search for all points, where a call does not say how many
 
 
 @dataclass(frozen=True)

@@ -31,11 +31,8 @@ from lowtide.stop import Limits
 from lowtide.target import resolve
 from lowtide.torch.sequence import runs_once, writers_over
 
-EXACT_SHARE = 0.2
-"""Part of the time that the search for an order may take."""
-
-_WITHOUT_MOVES = 0.5
-"""Part of the time for the least bytes within a bound on the time in which no tensor leaves memory."""
+EXACT_SHARE = 0.2  # part of the time that the search for an order may take
+_WITHOUT_MOVES = 0.5  # part of the time for the least bytes within a bound on the time in which no tensor leaves memory
 
 STEPS = 4000
 """Repairs that are tried from each start at most: where the time is enough for them, the same call gives the same."""
@@ -160,7 +157,7 @@ def lowest(
     return _entries(graph, best.order, moves)
 
 
-def front(graph: Graph, seconds: Mapping[int, float], budgets: Sequence[int], time: float) -> list[list[int]]:
+def pareto_front(graph: Graph, seconds: Mapping[int, float], budgets: Sequence[int], time: float) -> list[list[int]]:
     """Orders of ever lower peaks, each within one of the budgets, none as high and as dear as another; file order
     first. Budgets descend."""
     problem = _Steps.of(graph, seconds)

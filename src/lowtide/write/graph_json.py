@@ -105,10 +105,7 @@ def graph_json_bytes(graph: Graph, order: Sequence[int] | None = None) -> bytes:
     """
     ops = _in_file_order(graph)
     sequence = fill_slots(
-        ops,
-        {op.id for op in graph.folded},
-        graph.own_order if order is None else order,
-        graph.source or graph.name,
+        ops, {op.id for op in graph.folded}, graph.own_order if order is None else order, graph.source or graph.name
     )
     tensors = []
     for t in graph.tensors:

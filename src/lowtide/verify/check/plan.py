@@ -378,8 +378,7 @@ def _check_arena(subject: _Subject, plan: Plan, steps: Simulation, *, replay_byt
         raise VerificationError("arena", f"the arena's lower bound is {bound}, above its {arena} bytes")
     if plan.arena_optimal is not None and plan.arena_optimal != (arena == bound):
         raise VerificationError(
-            "arena_optimal",
-            f"arena_optimal is {plan.arena_optimal}, with an arena of {arena} and a bound of {bound}",
+            "arena_optimal", f"arena_optimal is {plan.arena_optimal}, with an arena of {arena} and a bound of {bound}"
         )
     seen, at = check_layout(graph, plan, memory, steps)
     checks = [HeldRule("offsets", seen), HeldRule("arena", format_size(arena))]

@@ -85,8 +85,7 @@ def prove(graph: Graph, plan: Plan, target: Target, *, seconds: float = 60.0, ma
     spent = time.perf_counter() - began
     if refutation.order is not None:
         raise VerificationError(
-            "bound",
-            f"{format_size(budget)} are said to be refuted, but this order needs no more: {refutation.order}",
+            "bound", f"{format_size(budget)} are said to be refuted, but this order needs no more: {refutation.order}"
         )
     if not refutation.complete:
         return Proof("not re-proved", refutation.why, refutation.states, spent)

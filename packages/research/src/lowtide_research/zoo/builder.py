@@ -119,13 +119,7 @@ class Net:
         return value
 
     def weight(
-        self,
-        role: str,
-        shape: Ints,
-        deviation: float,
-        mean: float = 0.0,
-        centred: Ints = (),
-        trained: bool = True,
+        self, role: str, shape: Ints, deviation: float, mean: float = 0.0, centred: Ints = (), trained: bool = True
     ) -> Value:
         """Add a float32 initializer drawn from a normal distribution; `role` names it after the next op. `centred`
         lists the axes along which it shall add up to zero."""

@@ -270,9 +270,5 @@ def finish(solved: SpillSolution, bound: int, solver: Solver) -> SpillAnswer:
     }
     proof = TrafficProof(kind="solver" if bound else "none")
     return replace(
-        answer,
-        traffic_lower_bound_bytes=bound,
-        proof=proof,
-        stopped=STOPPED[solved.ended],
-        counters=counters,
+        answer, traffic_lower_bound_bytes=bound, proof=proof, stopped=STOPPED[solved.ended], counters=counters
     )
