@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 import lowtide.stop
-from lowtide.stop import PATIENCE_SECONDS, Limits, Patience, noting
+from lowtide.stop import Limits, noting
 
 
 class Clock:
@@ -64,20 +64,6 @@ def test_each_has_a_clock_of_its_own():
     early = Limits()
     between = Limits.now()
     assert before <= early.started <= between <= Limits().started
-
-
-def test_patience_ends_as_long_again_after_the_last_gain(clock: Clock):
-    """At least for some seconds; a gain late on gives as much again."""
-    patience = Patience(clock.now)
-    assert patience.left_seconds == PATIENCE_SECONDS
-    clock.now = 11.0
-    assert patience.left_seconds == pytest.approx(PATIENCE_SECONDS - 1)
-    patience.gain()
-    assert patience.left_seconds == PATIENCE_SECONDS
-    clock.now = 18.0
-    assert patience.left_seconds == 0
-    patience.gain()
-    assert patience.left_seconds == pytest.approx(8)
 
 
 def test_ctrl_c_is_over_for_all_limits_of_a_search():

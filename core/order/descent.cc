@@ -23,8 +23,10 @@ constexpr uint64_t kDrawsFromTheEnd = 3;  // one in so many, the first among the
 }  // namespace
 
 void Descent::approach() {
+  const int64_t asked = incumbent_.options().most_states;
+  const int64_t most = asked > 0 ? std::min(asked, kMostWidened) : kMostWidened;
   for (int width : kWidths) {
-    if (width > 1 && static_cast<int64_t>(width) * reduced_.forward.n > kMostWidened) break;
+    if (width > 1 && int64_t{width} * reduced_.forward.n > most) break;
     widen(width);
     if (incumbent_.finished()) return;
     incumbent_.raise_bound(width == 1 ? kCutsAtFirst : kCutsBetween);

@@ -48,8 +48,11 @@ class Solver {
   void run() {
     if (now_.finished()) return;
     if (on_.beams) descent_.approach();
-    int64_t slice = now_.options().first_slice;
-    while (!now_.finished() && round(slice)) {
+    const int64_t most = now_.options().most_states;
+    int64_t slice = now_.options().first_slice, states = 0;
+    while (!now_.finished() && round(most > 0 ? std::min(slice, most - states) : slice)) {
+      states += slice;
+      if (most > 0 && states >= most) return;
       if (!engines_.answered_on_demand()) slice = std::min(slice * 5 / 2, kLongestSlice);
       now_.raise_bound(kCutsAtOnce);
     }

@@ -37,6 +37,7 @@ struct Options {
   bool until_impossible = false;  // stop once it is known that none is
   double gap = 0;                 // stop once the bound is within this part of the best; 0: once they are equal
   int64_t first_slice = 2000;     // states an engine expands before the next one gets its turn
+  int64_t most_states = 0;        // states of the leading engine, after which all engines stop; 0: any number
   // Bytes for which op must run before which; where they do not do, pairs that are far apart are not known.
   size_t reach_memory_bytes = size_t{256} << 20;
   // Called now and then with (best, bound, seconds so far); true stops the search.

@@ -163,6 +163,7 @@ def solve(
     report: object | None,
     reach_memory_bytes: int = 268435456,
     gap: float = 0.0,
+    most_states: int = 0,
 ) -> Solution:
     """
     The order of least peak, from `start` on. `report` is called with (best, bound, seconds); true stops it.

@@ -27,24 +27,6 @@ PATIENCE_SECONDS = 5.0  # for so long at the least a search goes on that gains n
 
 
 @dataclass
-class Patience:
-    """How long a search that proves nothing goes on without a gain: as long as it took until the last gain."""
-
-    started: float = field(default_factory=time.perf_counter)
-    gained: float = 0.0
-
-    def gain(self) -> None:
-        """Note that something was gained."""
-        self.gained = time.perf_counter() - self.started
-
-    @property
-    def left_seconds(self) -> float:
-        """Seconds until it is at an end, never negative."""
-        until = self.gained + max(self.gained, PATIENCE_SECONDS)
-        return max(0.0, until - (time.perf_counter() - self.started))
-
-
-@dataclass
 class Interrupt:
     """Whether Ctrl-C ended one of the searches that share it: then all of them are over. As a context it notes a
     `KeyboardInterrupt`, and goes on behind its block."""

@@ -342,6 +342,20 @@ def test_two_threads_give_the_same_bytes() -> None:
     assert runs[0] == runs[1] == runs[2]
 
 
+@pytest.mark.parametrize(("first_slice", "most"), [(100, 1000), (30000, 40000)])
+def test_a_limit_of_states_gives_the_same_result_each_time(first_slice: int, most: int) -> None:
+    """On one thread and on two; fewer states are a part of the search with more, and one without the limit goes on."""
+    core, n = core_model(memory_model(HARD, STRICT)), len(HARD.ops)
+    first, second, fewer = (
+        solve(core, n, seconds=600, first_slice=first_slice, most_states=states) for states in (most, most, most // 4)
+    )
+    assert facts(first) == facts(second)
+    assert first.stopped == "complete"
+    assert fewer.states < first.states < 8 * most
+    assert fewer.peak >= first.peak
+    assert fewer.lower_bound <= first.lower_bound < first.peak
+
+
 @pytest.mark.slow
 def test_an_error_in_a_report_comes_through_while_two_threads_search() -> None:
     """Turns are long enough for two from the first on: the other thread is ended and waited for."""

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+import lowtide.stop
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.model import MemoryModel
 from lowtide.analyse.storage import memory_model
@@ -88,3 +89,34 @@ def test_an_interrupt_leaves_what_there_is() -> None:
     assert interrupted
     assert _topological(model, order)
     assert list(order) != list(range(len(graph.ops)))
+
+
+class _Clock:
+    """A clock that goes on by so many seconds at each look."""
+
+    def __init__(self, seconds: float) -> None:
+        self.now, self.seconds = 0.0, seconds
+
+    def perf_counter(self) -> float:
+        """What it shows."""
+        self.now += self.seconds
+        return self.now
+
+
+@pytest.mark.parametrize("most", [10**6, 40])
+def test_the_order_does_not_depend_on_the_speed_of_the_clock(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as the clock does not end the search: by proof in every window, or by states in all of them."""
+    monkeypatch.setattr("lowtide.schedule.windows._STATES", (most // 2, most))
+    monkeypatch.setattr("lowtide.schedule.windows._FIRST_SLICE", 10)
+    rng = Random(3)
+    graph = random_graph(rng, 120)
+    model = memory_model(graph, BUILT_IN["strict"])
+    start = [graph.index_of[v] for v in random_order(rng, graph)]
+    orders = []
+    for seconds in (0.0, 1.0, 1000.0):
+        monkeypatch.setattr(lowtide.stop, "time", _Clock(seconds))
+        orders.append(improved(model, start, Limits(1e9, started=Limits.now())))
+    assert orders[0] == orders[1] == orders[2]
+    assert profile(model, orders[0][0]).peak < profile(model, start).peak
+    monkeypatch.setattr(lowtide.stop, "time", _Clock(1e9))
+    assert improved(model, start, Limits(1e9, started=Limits.now()))[0] == tuple(start)

@@ -35,5 +35,5 @@ for _name, _seconds in (("SECONDS", 0.1), ("SETTLED_SECONDS", 0.5)):
     setattr(import_module("lowtide.api.default.onnx"), _name, _seconds)
 
 # Models of tests are small: a search that gained nothing for a second gains nothing in five.
-for _name in ("stop", "api.rewrites.cut_search", "api.rewrites.cut_orders"):
+for _name in ("api.rewrites.cut_search", "api.rewrites.cut_orders"):
     import_module(f"lowtide.{_name}").PATIENCE_SECONDS = 1.0

@@ -4,25 +4,28 @@ Graphs of parts are long and much alike, and one order of all is out of reach of
 their peaks are a few steps, and what is wrong there is mostly near. The ops of a window are a problem of their own:
 what is live before and behind it is fixed, and the exact scheduler (`lowtide.schedule.exact`) says whether some order
 of them stays below the peak. Where none does, a wider window is asked, or an adjacent one. Nothing is proved of
-the graph.
+the graph. Searches are counted in states: the clock only stops them, and what they find does not depend on its speed.
 Source: large neighbourhood search (Shaw 1998), with windows of an order as neighbourhoods.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from lowtide import _core
 from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.model import MemoryModel
 from lowtide.schedule.exact import Exact
-from lowtide.stop import Limits, Patience, Progress
+from lowtide.stop import Limits, Progress
 
 _SIZES = (64, 128, 256, 512, 1024, 2048)
 _SHIFTS = (0.5, 0.25, 0.75)
 """Where in a window the peak stands."""
 
-_SECONDS = (0.1, 0.5, 2.0, 8.0)  # for the search of a window: quick looks at all of them first
+_STATES = (2_000, 10_000, 40_000, 160_000)  # for the search of a window: quick looks at all of them first
+
+_PATIENCE = 100_000  # states, at the least, that gain nothing before the search ends
 
 _FIRST_SLICE = 500
 
@@ -31,33 +34,34 @@ MOST = 2048  # ops of a window that is looked at whether or not the peak is ther
 
 def improved(model: MemoryModel, order: Sequence[int], limits: Limits, enough: int = 0) -> tuple[tuple[int, ...], bool]:
     """Find an order of no higher peak; also say whether Ctrl-C ended the search. It ends, too, when it gained
-    nothing for as long as it took until its last gain (`lowtide.stop.Patience`). `order`: positions in the graph's
-    file order. `enough`: bytes; no lower peak is of use."""
-    best, patience = list(order), Patience()
+    nothing for as many states as it took until its last gain. `order`: positions in the graph's file order. `enough`:
+    bytes; no lower peak is of use."""
+    best, states = list(order), 0
     try:
-        while _lowered(model, best, limits, enough, patience):
-            patience.gain()
+        while (more := _lowered(model, best, limits, enough, max(states, _PATIENCE))) is not None:
+            states += more
     except KeyboardInterrupt:
         return tuple(best), True
     return tuple(best), False
 
 
-def _lowered(model: MemoryModel, order: list[int], limits: Limits, enough: int, patience: Patience) -> bool:
-    """Put one window of an order into a better one; whether there was one."""
-    steps = profile(model, order)
+def _lowered(model: MemoryModel, order: list[int], limits: Limits, enough: int, patience: int) -> int | None:
+    """Put one window of an order into a better one. Returns the states that took; None: there was none within the
+    `patience`, in states."""
+    steps, spent = profile(model, order), 0
     if steps.peak <= enough:
-        return False
-    for begin, end, seconds in _windows(steps):
-        if limits.over() or not patience.left_seconds:
-            return False
+        return None
+    for begin, end, states in _windows(steps):
+        if limits.over() or spent >= patience:
+            return None
         if limits.report is not None:
             limits.report(Progress(steps.peak, enough, limits.spent_seconds))
-        left = min(seconds, limits.left_seconds, patience.left_seconds)
-        ops = _below(model, order, steps, (begin, end), left, limits, steps.peak)
-        if ops is not None:
-            order[begin:end] = ops
-            return True
-    return False
+        found = _searched(model, order, steps, (begin, end), states, limits, steps.peak)
+        spent += found.states
+        if found.ops is not None:
+            order[begin:end] = found.ops
+            return spent
+    return None
 
 
 def lowest_within(
@@ -72,21 +76,20 @@ def lowest_within(
             if limits.over():
                 break
             if end - begin < MOST:
-                steps, left = profile(model, best), min(_SECONDS[1], limits.left_seconds)
+                steps = profile(model, best)
                 peak = max(steps.footprint[begin:end])
-                ops = _below(model, best, steps, (begin, end), left, limits, peak, decided=False)
-                if ops is not None:
-                    best[begin:end] = ops
+                found = _searched(model, best, steps, (begin, end), _STATES[1], limits, peak, decided=False)
+                best[begin:end] = found.ops or best[begin:end]
     except KeyboardInterrupt:
         return tuple(best), True
     return tuple(best), False
 
 
-def _windows(steps: Profile) -> Iterator[tuple[int, int, float]]:
-    """Windows around the first step of the peak, with the seconds for each: small ones and quick looks first."""
+def _windows(steps: Profile) -> Iterator[tuple[int, int, int]]:
+    """Windows around the first step of the peak, with the states for each: small ones and quick looks first."""
     ops = len(steps.footprint)
     at = max(range(ops), key=lambda k: steps.footprint[k])
-    for seconds in _SECONDS:
+    for states in _STATES:
         seen = set()
         for size in _SIZES:
             for shift in _SHIFTS:
@@ -94,24 +97,30 @@ def _windows(steps: Profile) -> Iterator[tuple[int, int, float]]:
                 window = (begin, min(ops, begin + size))
                 if window not in seen:
                     seen.add(window)
-                    yield (*window, seconds)
+                    yield (*window, states)
             if size >= ops:
                 break
 
 
-def _below(
+class _Found(NamedTuple):
+    """The ops of a window in a better order, if one was found, and the states that took."""
+
+    ops: list[int] | None
+    states: int
+
+
+def _searched(
     model: MemoryModel,
     order: Sequence[int],
     steps: Profile,
     window: tuple[int, int],
-    seconds: float,
+    states: int,
     limits: Limits,
     peak: int,
     *,
     decided: bool = True,
-) -> list[int] | None:
-    """The ops of a window in an order below a peak, the first that is found if that is to be decided; None: there is
-    none, or none was found."""
+) -> _Found:
+    """The ops of a window in an order below a peak, the first that is found if that is to be decided."""
     begin, end = window
     ops = order[begin:end]
     position = {op: k for k, op in enumerate(ops)}
@@ -138,15 +147,17 @@ def _below(
         core,
         start=list(range(len(ops))),
         switches=Exact().switches,
-        seconds=seconds,
+        seconds=limits.left_seconds,
         memory_bytes=limits.memory_bytes,
         seed=limits.seed,
         budget=peak - 1 - around,
         until_decided=decided,
         until_impossible=False,
         first_slice=_FIRST_SLICE,
+        most_states=states,
         report=None,
     )
     if result.stopped == "interrupt":
         raise KeyboardInterrupt
-    return [ops[k] for k in result.order] if result.peak + around < peak else None
+    better = [ops[k] for k in result.order] if result.peak + around < peak else None
+    return _Found(better, result.states + result.beam_states)
