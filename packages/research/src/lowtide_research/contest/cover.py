@@ -100,7 +100,7 @@ class _Choice:
         return frozenset(self.group.made) - self.retained
 
 
-def cover_bound(problem: Problem, most_groups: int = 20, seconds: float = 60.0) -> float:
+def cover_bound(problem: Problem, most_groups: int = 300, seconds: float = 60.0) -> float:
     """The bound, or 0 if there are more groups than that."""
     sets = groups(problem, most_groups)
     if sets is None:
