@@ -47,7 +47,7 @@ TARGETS = (
 
 
 def solve(core: _core.Model, n: int, switches: dict[str, bool] | None = None, **more: Any) -> _core.Solution:
-    """Call the core, from the own order, with everything that is not given left at its default."""
+    """Call the core, from the file order, with everything that is not given left at its default."""
     call: dict[str, Any] = {
         "start": list(range(n)),
         "switches": switches or ALL_ON,
@@ -230,7 +230,7 @@ def _by_hand(name: str, sizes: dict[str, int], rows: list[tuple[str, str, int]])
 
 
 def flaws_by_hand(seed: int, index: int) -> list[str]:
-    """What is wrong with the answers on the graphs made for one rule, in a random own order."""
+    """What is wrong with the answers on the graphs made for one rule, in a random file order."""
     rng, found = Random(seed * 1_000_003 + index), []
     graph = BY_HAND[index // 20 % len(BY_HAND)]()
     graph = with_own_order(graph, random_order(rng, graph))

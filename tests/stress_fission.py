@@ -1,4 +1,4 @@
-"""Training steps as random decisions have them, run in numpy beside the step as it stands: as many as asked for.
+"""Training steps as random decisions have them, run in numpy compared with the unmodified step: as many as asked for.
 
     python tests/stress_fission.py 2000 --seed 7
     python tests/stress_fission.py 1000 -o packages/research/results/decisions

@@ -130,7 +130,7 @@ def test_a_compiler(tmp_path: Path):
     words = run("compiler/offsets.py", tmp_path / "net.graph.json")
     places = dict(re.findall(r"^(\w+) +at +(\d+)", words, re.MULTILINE))
     assert (places["sum"], len(places)) == (places["a"], 6)
-    assert "arena 49152 B, peak 49152 B, proved least: True" in words
+    assert "arena 49152 B, peak 49152 B, proved optimal: True" in words
 
 
 @pytest.mark.slow

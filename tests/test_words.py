@@ -1,4 +1,4 @@
-"""Words that docs/contributing.md tells not to write: refused in pages, and counted in names and texts of src.
+"""Words that docs/contributing.md tells not to write: refused in pages, and counted in names, texts and screens of src.
 
 `python tests/test_words.py` lowers the ceilings of tests/words.json to the present counts, and raises none.
 """
@@ -22,7 +22,7 @@ CEILINGS = Path(__file__).with_name("words.json")
 
 
 def glossary(checked: str) -> list[str]:
-    """The terms that the last column of the glossary names behind `checked`, ``pages`` or ``code``."""
+    """The terms that the last column of the glossary names behind `checked`: ``pages``, ``code`` or ``screens``."""
     page = (ROOT / "docs/contributing.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\|.*\| ([^|]*) \|$", page[page.index("### Glossary") :], re.MULTILINE)
     lists = [match[1] for row in rows for match in re.finditer(rf"{checked}: ([^;]+)", row)]
@@ -76,11 +76,23 @@ def in_code() -> dict[str, int]:
     return {term: found[term] for term in sorted(terms)}
 
 
+def in_screens() -> dict[str, int]:
+    """Of each term, how often texts that `cli` and `report` print have it: strings with blanks but docstrings."""
+    texts = [(ROOT / "src/lowtide/cli/options.toml").read_text(encoding="utf-8").lower()]
+    for path in sorted(p for part in ("cli", "report") for p in (ROOT / "src/lowtide" / part).rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        documents = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        strings = [n for n in ast.walk(tree) if isinstance(n, ast.Constant) and id(n) not in documents]
+        texts += [n.value.lower() for n in strings if isinstance(n.value, str) and " " in n.value]
+    found = count(glossary("screens"), "\n.\n".join(texts))
+    return {term: found[term] for term in sorted(glossary("screens"))}
+
+
 def test_the_glossary_is_read():
     """Both lists have terms, and none is in a list twice."""
-    for checked in ("pages", "code"):
+    for checked, least in (("pages", 25), ("code", 25), ("screens", 10)):
         terms = glossary(checked)
-        assert len(terms) >= 25
+        assert len(terms) >= least
         assert len(set(terms)) == len(terms)
 
 
@@ -111,6 +123,12 @@ def test_code_has_a_word_no_more_often_than_before(word: str, counts: dict[str, 
     assert counts[word] <= ceilings.get(word, 0)
 
 
+def test_screens_have_a_word_no_more_often_than_before():
+    """Help and output of commands."""
+    ceilings = json.loads(CEILINGS.read_text(encoding="utf-8"))["screens"]
+    assert {word: n for word, n in in_screens().items() if n > ceilings.get(word, 0)} == {}
+
+
 @pytest.fixture(scope="module")
 def counts() -> dict[str, int]:
     """Of the present sources."""
@@ -119,7 +137,7 @@ def counts() -> dict[str, int]:
 
 def _lower() -> None:
     old = json.loads(CEILINGS.read_text(encoding="utf-8")) if CEILINGS.exists() else None
-    pages, code = in_pages(), in_code()
+    pages, code, screens = in_pages(), in_code(), in_screens()
     if old is not None:
         pages = {
             page: {word: min(n, pages[page].get(word, 0)) for word, n in words.items() if pages[page].get(word, 0)}
@@ -127,7 +145,9 @@ def _lower() -> None:
             if page in pages
         }
         code = {word: min(n, old["code"].get(word, n)) for word, n in code.items()}
-    CEILINGS.write_text(json.dumps({"pages": pages, "code": code}, indent=1) + "\n", encoding="utf-8")
+        screens = {word: min(n, old.get("screens", {}).get(word, n)) for word, n in screens.items()}
+    texts = {"pages": pages, "code": code, "screens": screens}
+    CEILINGS.write_text(json.dumps(texts, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -33,5 +33,5 @@ plan = lowtide.research.plan(path, target="generic,alignment=16")
 print("order:", " ".join(graph["ops"][op]["name"] for op in plan.order))
 for tensor in plan.tensors:
     print(f"{tensor.name:8} at {plan.offset_of(tensor.id):6} for {tensor.size:6} B")
-print(f"arena {plan.arena_bytes} B, peak {plan.peak_bytes} B, proved least: {plan.optimal}")
+print(f"arena {plan.arena_bytes} B, peak {plan.peak_bytes} B, proved optimal: {plan.optimal}")
 lowtide.verify(path, plan)  # raises VerificationError if anything does not hold

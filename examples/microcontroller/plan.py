@@ -18,7 +18,7 @@ plan = lowtide.research.plan(model, target=target)
 assert plan.runtime_parts is not None
 before = lowtide.check(model, "1GiB", target=target, as_is=True)
 print(f"arena of the model as it stands {before.required_bytes:,} B, planned {plan.required_bytes:,} B")
-print(f"of these the planned part {plan.arena_bytes:,} B, {'proved least' if plan.optimal else 'not proved least'}")
+print(f"of these the planned part {plan.arena_bytes:,} B, {'proved optimal' if plan.optimal else 'not proved optimal'}")
 
 folder.mkdir(parents=True, exist_ok=True)
 planned = folder / "net.planned.tflite"

@@ -26,7 +26,7 @@ class Smallest:
         return None if len(model.graph.ops) < 10_000 else "more than 10,000 ops"
 
     def schedule(self, model: MemoryModel, limits: Limits) -> Schedule:
-        """Positions in own order. It proves nothing, so there is no lower bound; `compare` checks the plan."""
+        """Positions in file order. It proves nothing, so there is no lower bound; `compare` checks the plan."""
         live, order, before = LiveBytes(model), dict[int, None](), model.graph.predecessors
         waiting = list(range(len(before)))
         while waiting:

@@ -197,7 +197,7 @@ class Graph:
     name
         Name of the model.
     tensors, ops
-        Every tensor and every op; `ops` is in own order, which must be topological.
+        Every tensor and every op; `ops` is in file order, which must be topological.
     folded
         Ops that read constants only: they are computed before the first step and are in no order.
         Their outputs have kind ``CONSTANT``.
@@ -217,7 +217,7 @@ class Graph:
     Raises
     ------
     InputError
-        Negative or overflowing size, duplicate id, dangling reference, two producers, cycle, own order that
+        Negative or overflowing size, duplicate id, dangling reference, two producers, cycle, file order that
         is not topological, alias cycle.
     """
 
@@ -256,7 +256,7 @@ class Graph:
 
     @cached_property
     def index_of(self) -> Mapping[int, int]:
-        """Position in own order of each op id (folded ops have none)."""
+        """Position in file order of each op id (folded ops have none)."""
         return {op.id: i for i, op in enumerate(self.ops)}
 
     @cached_property
@@ -266,7 +266,7 @@ class Graph:
 
     @cached_property
     def consumers(self) -> Mapping[int, tuple[int, ...]]:
-        """Ids of the ops that read each tensor, in own order, each once; unread tensors are absent."""
+        """Ids of the ops that read each tensor, in file order, each once; unread tensors are absent."""
         readers: dict[int, list[int]] = {}
         for op in self.ops:
             for t in dict.fromkeys(op.inputs):
@@ -275,7 +275,7 @@ class Graph:
 
     @cached_property
     def predecessors(self) -> tuple[tuple[int, ...], ...]:
-        """For each position in own order, the positions that must run earlier, ascending."""
+        """For each position in file order, the positions that must run earlier, ascending."""
         index, producer = self.index_of, self.producer
         result = []
         for op in self.ops:

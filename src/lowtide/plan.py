@@ -125,7 +125,7 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     Lower bounds over all builds that the target leaves open: `least_beside` on what is added to the least head of any
     plan (below zero where other kernels may take less scratch), `least_planning` on the sum, and `least_head` on that
     head, where it may be below the plan's lower bound: kernels that are not named may let more overlap.
-    `kernels`: under whose kernels the plan holds. `decided_by`: whose kernels these parts are of, those that need the
+    `kernels`: under whose kernels the plan holds. `decided_by`: whose kernels these tiles are of, those that need the
     largest arena; `arenas`: what each library needs, where none is named, and `beyond` what builds of them need that
     the figure is not for. `bodies`: for each op that runs other subgraphs, most bytes of theirs at once; they are in
     the head, and no part of the peak.
@@ -219,7 +219,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     states, variables, ops_moved
-        How much the search took, whichever the method counts; and ops out of the own order.
+        How much the search took, whichever the method counts; and ops out of the file order.
     slow_bytes, slow_lower_bound_bytes
         Of a plan for several memories: bytes in slow ones, and the least that any assignment of this order has there.
     arena_lost

@@ -382,7 +382,7 @@ class PlanCost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 ProvedOver = Literal["orders", "orders_and_joined_regions", "orders_and_regions"]
-"""Over what a peak is proved least: all orders of the plan's ops, or also all choices of what is cut, and how."""
+"""Over what a peak is proved optimal: all orders of the plan's ops, or also all choices of what is cut, and how."""
 
 
 class RegionBound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

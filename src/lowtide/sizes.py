@@ -102,7 +102,7 @@ def parse_share(text: str | int, what: str) -> float:
     match = _GAP.fullmatch(str(text)[:100])
     value = 0.0 if match is None or not match[2] else float(Fraction(match[1]) / 100)
     if not 0 < value <= 100:
-        raise InputError(f"{what} is {str(text)[:100]!r}; write a part of the own order's peak, as in 70%, or a size")
+        raise InputError(f"{what} is {str(text)[:100]!r}; write a part of the file order's peak, as in 70%, or a size")
     return value
 
 

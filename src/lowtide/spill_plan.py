@@ -87,8 +87,8 @@ class TrafficPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 class TrafficProof(msgspec.Struct, frozen=True, kw_only=True):
     """Why no order has less traffic: ``"search"`` (all orders), ``"windows"`` and ``"phases"`` (parts of the graph),
-    ``"peak"`` (what is live at once in every order), ``"solver"``, or ``"none"``. A search may count on windows in its
-    `parts`."""
+    ``"peak"`` (the bytes live at once in every order), ``"solver"``, or ``"none"``. A search may count on windows in
+    its `parts`."""
 
     kind: str
     states: int = 0

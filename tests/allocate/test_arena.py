@@ -46,7 +46,7 @@ def slices() -> MemoryModel:
 
 
 def own(model: MemoryModel, alignment: int = 1) -> Allocation:
-    """The arena of the own order with every overwrite that it allows."""
+    """The arena of the file order with every overwrite that it allows."""
     order = range(len(model.graph.ops))
     return allocate(model, order, profile(model, order).in_place, alignment)
 

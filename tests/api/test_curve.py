@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,8 @@ def test_every_parameter_counts(path: Path) -> None:
     assert lowtide.research.curve(path, target="strict", exact_bits=True).points != strict.points
     assert not lowtide.research.curve(path, target="strict", time=1e-9).complete
     pinned, free = (
-        lowtide.research.curve(path, target="generic", **{name: True}) for name in ("pin_inputs", "overwrite_inputs")
+        lowtide.research.curve(path, target="generic", **dict[str, Any]({name: True}))
+        for name in ("pin_inputs", "overwrite_inputs")
     )
     assert pinned.points[-1].peak_bytes >= free.points[-1].peak_bytes
     with pytest.raises(lowtide.InputError, match="no free dimension"):
@@ -74,7 +76,7 @@ def test_what_is_printed_is_what_the_command_prints(path: Path, capsys: pytest.C
     step = "zoo:magis_unet:batch=2,width=4,image=32"
     front = lowtide.research.front(step, time=2)
     assert str(front).startswith("model ")
-    assert "against own order" in str(front)
+    assert "against file order" in str(front)
     sizes = lowtide.research.plan_sizes(dynamic(path.parent), {"n": [2, 4]})
     assert "the order is the same at all sizes" in str(sizes)
     table = lowtide.research.sweep(["zoo:swiftnet_cell_a"], jobs=1)

@@ -206,7 +206,7 @@ def test_check_hands_on_every_parameter_of_plan(name: str, tmp_path: Path, monke
 
     monkeypatch.setattr(fitting, "plan", plan)
     with pytest.raises(Enough):
-        lowtide.check(path, 100, **{name: mark})
+        lowtide.check(path, 100, **dict[str, Any]({name: mark}))
     assert seen.pop(name) is mark
     assert seen.pop("budget") == 100
     assert seen == ({} if name == "quick" else {"quick": True})
@@ -223,7 +223,7 @@ CHECK: Rows = {
 def test_check(name: str, tmp_path: Path) -> None:
     """What is its own."""
     path = paths(tmp_path)["small"]
-    CHECK[name].check(lambda **settings: lowtide.check(path, **{"target": "strict"} | settings), name)
+    CHECK[name].check(lambda **settings: lowtide.check(path, **dict[str, Any](target="strict") | settings), name)
     assert sorted([*CHECK, "settings"]) == sorted(keywords(lowtide.check, ("model",)))
 
 
@@ -231,7 +231,7 @@ def test_as_is_goes_with_no_other_method(tmp_path: Path) -> None:
     """The file's own order is the method."""
     path = paths(tmp_path)["small"]
     for settings in ({"method": "greedy"}, {"options": {"cut": "false"}}):
-        with pytest.raises(lowtide.InputError, match="--as-is judges the file's own order; leave out --method"):
+        with pytest.raises(lowtide.InputError, match="--as-is judges the file order; leave out --method"):
             lowtide.check(path, 200, as_is=True, **settings)
     assert lowtide.check(path, 208, as_is=True, target="strict", require_optimal=True).status == "unproved"
 
@@ -344,7 +344,7 @@ def test_share(name: str, tmp_path: Path) -> None:
 
     def share(hard: bool = False, **settings: Any) -> Any:
         return lowtide.research.share(
-            [models["hard" if hard else "small"], models["small"]], **{"target": "strict"} | settings
+            [models["hard" if hard else "small"], models["small"]], **dict[str, Any](target="strict") | settings
         )
 
     SHARE[name].check(share, name)

@@ -32,11 +32,11 @@ def seen(model: Path) -> Inspection:
 
 
 def test_rungs_fall(seen: Inspection) -> None:
-    """From the own order down, by cuts, then by a slow memory that is moved to the more the smaller the fast one is."""
-    assert (seen.ladder[0].how, seen.ladder[0].bytes) == ("own order", seen.own_order_peak_bytes)
+    """From file order down, by cuts, then by a slow memory that is moved to the more the smaller the fast one is."""
+    assert (seen.ladder[0].how, seen.ladder[0].bytes) == ("file order", seen.own_order_peak_bytes)
     assert all(above.bytes > below.bytes for above, below in pairwise(seen.ladder))
     kinds = [rung.how for rung in seen.ladder]
-    assert kinds == sorted(kinds, key=["own order", "best order", "cuts", "cuts and slow memory"].index)
+    assert kinds == sorted(kinds, key=["file order", "best order", "cuts", "cuts and slow memory"].index)
     moved = [rung.traffic_bytes for rung in seen.ladder if rung.traffic_bytes is not None]
     assert moved
     assert all(above < below for above, below in pairwise(moved))
@@ -74,7 +74,7 @@ def test_without_a_ladder_nothing_is_looked_for(
     listed = json.loads(capsys.readouterr().out)["ladder"]
     assert listed[0] == {
         "bytes": seen.own_order_peak_bytes,
-        "how": "own order",
+        "how": "file order",
         "ops": 6,
         "arena_bytes": None,
         "traffic_bytes": None,
@@ -92,9 +92,9 @@ def test_a_look_that_is_cut_short_says_so(model: Path, capsys: pytest.CaptureFix
     """What was not looked at is not said to be all."""
     short = lowtide.inspect(model, target="strict", ladder=1e-6)
     assert not short.ladder_complete
-    assert short.ladder[0].how == "own order"
+    assert short.ladder[0].how == "file order"
     assert main(["inspect", str(model), "--target", "strict", "--ladder", "1e-6"]) == 0
-    assert "stopped by time" in capsys.readouterr().out
+    assert "stopped by the time limit" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("seconds", [-1.0, float("nan")])
@@ -107,7 +107,7 @@ def test_a_ladder_of_no_time_is_refused(model: Path, seconds: float) -> None:
 def test_what_is_not_cut_has_its_orders_alone() -> None:
     """A network of the zoo is in no format whose ops have parts."""
     seen = lowtide.inspect("zoo:swiftnet_cell_a", target="strict")
-    assert {rung.how for rung in seen.ladder} <= {"own order", "best order"}
+    assert {rung.how for rung in seen.ladder} <= {"file order", "best order"}
     assert seen.ladder_complete
 
 
@@ -127,4 +127,4 @@ def test_what_a_runtime_keeps_for_each_op_is_counted(tmp_path: Path, capsys: pyt
         plan = lowtide.research.plan(model, target="tflm", allow="fission", budget=after.arena_bytes)
         assert plan.required_bytes <= after.arena_bytes
     assert main(["inspect", str(model), "--target", "tflm"]) == 0
-    assert f"{own.arena_bytes:,}  own order" in capsys.readouterr().out
+    assert f"{own.arena_bytes:,}  file order" in capsys.readouterr().out

@@ -90,7 +90,7 @@ def test_ties_are_kept_on_the_command_line(tmp_path: Path, capsys: Captured):
     path, once, twice = tmp_path / "b.csv", tmp_path / "1.csv", tmp_path / "2.csv"
     path.write_text(TIED.replace(",memory", "").replace(",fast slow", "").replace(",\n", "\n"))
     assert main(["research", "allocate", str(path), "-o", str(once)]) == 0
-    assert "height 24 B, proved least" in capsys.readouterr().err
+    assert "height 24 B, proved optimal" in capsys.readouterr().err
     assert main(["research", "allocate", str(once), "-o", str(twice)]) == 0
     assert once.read_bytes() == twice.read_bytes()
     rows = {line.split(",")[0]: line.split(",")[4] for line in once.read_text().splitlines()[1:]}
@@ -103,7 +103,7 @@ def test_several_memories_on_the_command_line(tmp_path: Path, capsys: Captured):
     path.write_text("id,lower,upper,size\na,0,3,16\nb,2,5,8\nc,4,6,16\n")
     banks = ["--bank", "fast=16", "--bank", "slow=64"]
     assert main(["research", "allocate", str(path), *banks, "-o", str(out), "--header", str(header)]) == 0
-    assert "fast 16 B of 16 B; slow 8 B of 64 B; 8 B in slow memory, proved fewest" in capsys.readouterr().err
+    assert "fast 16 B of 16 B; slow 8 B of 64 B; 8 B in slow memory, proved optimal" in capsys.readouterr().err
     assert out.read_text() == ("id,lower,upper,size,offset,memory\na,0,3,16,0,fast\nb,2,5,8,0,slow\nc,4,6,16,0,fast\n")
     assert "#define O_T_b_MEMORY 1" in header.read_text().replace("B_T_", "O_T_")
     again = tmp_path / "again.csv"

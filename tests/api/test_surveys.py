@@ -40,7 +40,7 @@ class Wrong(Broken):
     name: ClassVar[str] = "wrong"
 
     def schedule(self, model: MemoryModel, limits: Limits) -> Schedule:
-        """The own order backwards."""
+        """The file order backwards."""
         return Schedule(tuple(range(len(model.graph.ops)))[::-1])
 
 
@@ -51,7 +51,7 @@ class Liar(Broken):
     name: ClassVar[str] = "liar"
 
     def schedule(self, model: MemoryModel, limits: Limits) -> Schedule:
-        """The own order, said to be best."""
+        """The file order, said to be best."""
         return Schedule(tuple(range(len(model.graph.ops))), lower_bound=10**9)
 
 

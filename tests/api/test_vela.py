@@ -38,7 +38,7 @@ def test_check_judges_the_plan_in_the_file(model: Path, capsys: Captured):
         status, out, _ = run(capsys, "check", model, "--budget", str(needed), *more)
         assert (status, out.startswith("fits: ")) == (0, True)
         assert "cannot" not in out
-        assert "own order and offsets" in out
+        assert "file order and offsets" in out
         status, out, _ = run(capsys, "check", model, "--budget", str(needed - 1), *more)
         assert (status, out.startswith("does not fit: ")) == (3, True)
         assert "excess 1 B" in out

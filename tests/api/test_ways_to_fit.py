@@ -39,7 +39,7 @@ def test_cuts_fit_where_no_order_of_whole_ops_does(tmp_path, capsys):
     assert lowtide.research.plan(path, budget="48KiB").status == "impossible"
     ways = lowtide.research.ways_to_fit(path, budget="48KiB")
     whole, *others = ways
-    assert (whole.how, whole.required_bytes, whole.fits) == ("whole ops, a larger memory", 65536, False)
+    assert (whole.how, whole.required_bytes, whole.fits) == ("untiled, more memory", 65536, False)
     assert "cuts" in [way.how for way in others if way.fits]
     assert all(way.required_bytes is not None and way.required_bytes <= 49152 for way in others if way.fits)
     for way in ways:
@@ -80,7 +80,7 @@ def test_a_graph_without_meanings_has_no_cuts(tmp_path):
     """Only what was made is a rung: here a memory in which the whole ops fit."""
     path = graph_file(tmp_path, branches())
     ways = lowtide.research.ways_to_fit(path, budget="108B", target="strict")
-    assert (ways[0].how, ways[0].required_bytes) == ("whole ops, a larger memory", 109)
+    assert (ways[0].how, ways[0].required_bytes) == ("untiled, more memory", 109)
     assert not [way for way in ways if way.how.startswith(("cuts", "C ", "input"))]
     assert "--target strict" in ways[0].command
 

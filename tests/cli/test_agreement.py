@@ -18,12 +18,12 @@ from support.onnx_builder import model, saved, value
 from support.small_models import branches, graph_file, onnx_file
 
 _LINE = re.compile(
-    r"(?P<verdict>fits|does not fit|cannot fit with its ops whole)"
+    r"(?P<verdict>fits|does not fit|cannot fit untiled)"
     r"(?P<why>, .*?)?: required (?P<most>at most )?(?P<required>[\d,]+) B, "
     r"available (?P<available>[\d,]+) B, excess (?P<excess_is>at most |at least )?(?P<excess>[\d,]+) B "
     r"\((?P<proof>.*?)\)"
 )
-_VERDICTS = {0: "fits", 3: "does not fit", 4: "cannot fit with its ops whole"}
+_VERDICTS = {0: "fits", 3: "does not fit", 4: "cannot fit untiled"}
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Said:
 @pytest.fixture(autouse=True)
 def no_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
     """What would fit is not what is asked here, and takes nearly all of the time."""
-    monkeypatch.setattr(lowtide.api, "ways_to_fit", lambda *_, **__: [])
+    monkeypatch.setattr("lowtide.api.ways_to_fit", lambda *_, **__: [])
 
 
 def _branch(name: str, width: int) -> GraphProto:
@@ -185,5 +185,5 @@ def _plan_agrees(text: str, status: int, over: int) -> None:
     verdict = next(line for line in text.splitlines() if line.startswith("budget"))
     assert ("over budget" in verdict) == (status in (3, 4))
     assert ("to spare" in verdict) == (status == 0)
-    assert ("impossible with its ops whole" in verdict) == (status == 4)
+    assert ("impossible without tiling" in verdict) == (status == 4)
     assert f"{abs(over):,} B" in verdict

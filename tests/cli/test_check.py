@@ -93,11 +93,11 @@ def test_a_bound_below_a_tflm_budget_is_not_called_above_it(tmp_path: Path, caps
     least = parts["least_head"] + parts["least_beside"] + reserve
     budget = least - 1
     assert bound < budget
-    of = f"a head of {parts['least_head']:,} B (reference kernels) and {parts['least_beside']:,} B beside it"
+    of = f"a head of {parts['least_head']:,} B (reference kernels) and {parts['least_beside']:,} B for the tail"
     words = f"{least:,} B at the least: {of} and a reserve of {reserve} B"
     asked = (path, "--target", "tflm", "--budget", budget, "--reserve", reserve)
     status, out, _ = run(capsys, "research", "plan", *asked)
     assert status == 4
-    assert f"impossible with its ops whole: {words}" in out
+    assert f"impossible without tiling: {words}" in out
     assert "above the budget" not in out
-    assert f"cannot fit with its ops whole, {words}: required" in run(capsys, "check", *asked)[1]
+    assert f"cannot fit untiled, {words}: required" in run(capsys, "check", *asked)[1]

@@ -19,7 +19,7 @@ def test_plan_prints_a_summary(tmp_path: Path, capsys: Captured):
     path = graph_file(tmp_path, branches())
     status, out, err = run(capsys, "research", "plan", path, "--target", "strict")
     assert (status, err) == (0, "")
-    for words in ("own order peak  208 B", "109 B", "proved least", "strict", "arena"):
+    for words in ("file order peak  208 B", "109 B", "proved optimal", "strict", "arena"):
         assert words in out
     assert list(tmp_path.iterdir()) == [path]
 
@@ -100,9 +100,7 @@ def test_check_proves_a_budget_impossible(tmp_path: Path, capsys: Captured):
     """A byte less than the optimum: one line, status 4."""
     status, out, _ = run(capsys, "check", graph_file(tmp_path, branches()), "--target", "strict", "--budget", "108")
     assert status == 4
-    assert out.startswith(
-        "cannot fit with its ops whole, the lower bound is 109 B: required 109 B, available 108 B, excess 1 B"
-    )
+    assert out.startswith("cannot fit untiled, the lower bound is 109 B: required 109 B, available 108 B, excess 1 B")
     assert out.count("\n") == 1
 
 
@@ -114,7 +112,7 @@ def test_reserve_counts_as_required(tmp_path: Path, capsys: Captured):
 
 
 def test_check_as_is_judges_the_own_order(tmp_path: Path, capsys: Captured):
-    """The own order's arena decides; impossible is only what no order can do."""
+    """The file order's arena decides; impossible is only what no order can do."""
     call = ("check", graph_file(tmp_path, branches()), "--target", "strict", "--as-is", "--budget")
     assert run(capsys, *call, "208")[0] == 0
     status, out, _ = run(capsys, *call, "150")
@@ -210,7 +208,7 @@ def test_inspect_prints_who_is_live(tmp_path: Path, capsys: Captured):
     """The op at the peak, the tensors there, and who keeps them."""
     status, out, _ = run(capsys, "inspect", graph_file(tmp_path, branches()), "--target", "strict")
     assert status == 0
-    for words in ("own order peak   208 B", "109 B, -47.6 %, proved least", "step 1: op1 (Conv)", "t2", "op2"):
+    for words in ("file order peak  208 B", "109 B, -47.6 %, proved optimal", "step 1: op1 (Conv)", "t2", "op2"):
         assert words in out
 
 
@@ -301,7 +299,7 @@ def test_allocate_prints_the_csv_with_offsets(tmp_path: Path, capsys: Captured):
     path.write_text("id,lower,upper,size\na,0,3,16\nb,2,5,8\nc,4,6,16\n")
     status, out, err = run(capsys, "research", "allocate", path)
     assert (status, out.splitlines()[0]) == (0, "id,lower,upper,size,offset")
-    assert err == "lowtide: height 24 B, proved least, 3 buffers\n"
+    assert err == "lowtide: height 24 B, proved optimal, 3 buffers\n"
     shown = run_json(capsys, "research", "allocate", path)
     assert set(shown) == {"height_bytes", "lower_bound_bytes", "optimal", "offsets", "seconds"}
     assert (shown["height_bytes"], set(shown["offsets"])) == (24, {"a", "b", "c"})
@@ -431,9 +429,7 @@ def test_an_impossible_budget_names_the_reserve(tmp_path: Path, capsys: Captured
     path = graph_file(tmp_path, branches())
     status, out, _ = run(capsys, "check", path, "--target", "strict", "--budget", "110", "--reserve", "2")
     assert status == 4
-    assert out.startswith(
-        "cannot fit with its ops whole, the lower bound is 109 B, with the reserve 111 B: required 111 B"
-    )
+    assert out.startswith("cannot fit untiled, the lower bound is 109 B, with the reserve 111 B: required 111 B")
 
 
 def test_an_interrupted_placement_is_printed(
@@ -478,5 +474,5 @@ def test_the_bound_of_a_tflm_budget_counts_what_the_runtime_adds(tmp_path: Path,
     required = max(parts["planned"] + parts["persistent"], parts["planning"])
     status, out, _ = run(capsys, "check", path, "--budget", least - 1, *build)
     assert status == 4
-    of = f"a head of {plan['lower_bound_bytes']:,} B and {parts['persistent']:,} B beside it"
-    assert f"cannot fit with its ops whole, {least:,} B at the least: {of}: required {required:,} B" in out
+    of = f"a head of {plan['lower_bound_bytes']:,} B and {parts['persistent']:,} B for the tail"
+    assert f"cannot fit untiled, {least:,} B at the least: {of}: required {required:,} B" in out

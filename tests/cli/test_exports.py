@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ def test_plan_writes_every_layout(tmp_path: Path, capsys: Captured):
     status, _, err = run(capsys, "research", "plan", path, *options)
     assert (status, err) == (0, "".join(f"lowtide: wrote {f}\n" for f in files.values()))
     again = {key: tmp_path / f"b.{key}" for key in files}
-    lowtide.export(lowtide.research.plan(path), path, **again)
+    lowtide.export(lowtide.research.plan(path), path, **dict[str, Any](again))
     for key, file in files.items():
         assert file.read_bytes() == again[key].read_bytes()
 
@@ -41,7 +42,7 @@ def test_allocate_writes_every_layout(tmp_path: Path, capsys: Captured):
     more = ["--header", header, "--table", tmp_path / "o.txt", "--usmp", tmp_path / "o.json"]
     status, shown, err = run(capsys, "research", "allocate", path, "-o", out, "--capacity", "32", *more)
     assert (status, shown) == (0, "")
-    assert err.splitlines()[0] == "lowtide: height 24 B, proved least, 3 buffers; fits the capacity of 32 B"
+    assert err.splitlines()[0] == "lowtide: height 24 B, proved optimal, 3 buffers; fits the capacity of 32 B"
     assert out.read_text().splitlines()[:2] == ["id,lower,upper,size,offset", "a,0,3,16,0"]
     assert "#define NET1_ARENA_SIZE 24\n" in header.read_text()
     assert "#define NET1_ARENA_CAPACITY 32\n" in header.read_text()
@@ -110,7 +111,7 @@ def test_memories_on_the_command_line(tmp_path: Path, capsys: Captured):
     assert status == 0
     assert "sram" in out
     assert "of 104 B" in out
-    assert "B of tensors in slow memory; proved fewest for this order and what is in place" in out
+    assert "B of tensors in slow memory; proved minimal for this order and what is in place" in out
     assert run(capsys, "verify", path, plan_file)[0] == 0
     assert "psram:" in table.read_text()
     pools = json.loads((tmp_path / "u").read_text())["pools"]
@@ -118,7 +119,7 @@ def test_memories_on_the_command_line(tmp_path: Path, capsys: Captured):
     status, out, _ = run(capsys, "check", path, *banks)
     assert (status, out[:30]) == (0, "fits: required sram 104 B, ava"[:30]) or out.startswith("fits: required sram ")
     status, out, _ = run(capsys, "check", path, "--target", "strict", "--bank", "sram=99", "--bank", "psram=99")
-    assert (status, out.startswith("cannot fit with its ops whole, whatever the order: required sram ")) == (4, True)
+    assert (status, out.startswith("cannot fit untiled, in any order: required sram ")) == (4, True)
     assert "available 99 B, excess" in out
     shown = json.loads(run(capsys, "check", path, *banks, "--json")[1])
     assert [m["name"] for m in shown["memories"]] == ["sram", "psram"]

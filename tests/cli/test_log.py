@@ -24,7 +24,7 @@ def test_the_log_closes_in_on_the_plan(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_the_log_of_a_method_without_one_has_both_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    """Where it began, the own order, and its plan with the bound of the largest op."""
+    """Where it began, the file order, and its plan with the bound of the largest op."""
     log = tmp_path / "log.csv"
     words = ["research", "plan", "zoo:swiftnet_cell_a", "--target", "strict", "--method", "lpmf"]
     assert main([*words, "--log", str(log), "-q"]) == 0

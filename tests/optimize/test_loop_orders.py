@@ -53,7 +53,7 @@ def _search(graph: Graph, order: list[int] | None = None) -> LoopSearch:
 
 
 def _improved(graph: Graph) -> tuple[int, LoopOrders]:
-    """Peak of the best path along the own order, and what came of going on from it."""
+    """Peak of the best path along the file order, and what came of going on from it."""
     search = _search(graph)
     path = search.best()
     assert path is not None

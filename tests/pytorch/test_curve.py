@@ -51,7 +51,7 @@ def test_each_point_is_lower_and_slower_and_can_be_run(allow: str) -> None:
 
 
 def test_the_least_bytes_within_a_time_are_within_it() -> None:
-    """Twice the time takes no more bytes; no time more is own order, or one that costs nothing."""
+    """Twice the time takes no more bytes; no time more is file order, or one that costs nothing."""
     net = training("gpt")
     own = compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(time=0))
     costs = by_operations(torch, own.program, own.costs)

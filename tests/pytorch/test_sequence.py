@@ -119,7 +119,7 @@ def test_what_must_not_run_again_is_refused() -> None:
 @settings(max_examples=8, deadline=None)
 @given(st.integers(3, 9), st.integers(0, 10**6), st.integers(30, 100))
 def test_what_the_search_gives_is_valid_and_within_the_budget_it_claims(length: int, seed: int, percent: int) -> None:
-    """Every sequence holds; none is above own order; nothing is below the floor; the same call gives the same."""
+    """Every sequence holds; none is above file order; nothing is below the floor; the same call gives the same."""
     graph = there_and_back(length, seed, extra=1)
     seconds = dict.fromkeys(graph.own_order, 1.0)
     own = sequence_of(graph, graph.own_order).peak_bytes

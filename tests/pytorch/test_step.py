@@ -77,7 +77,7 @@ def differing(step: Step, net: Any, eager: Any, optimizer: Any, eager_optimizer:
 
 @pytest.mark.parametrize("name", NETS)
 def test_within_a_budget_three_steps_are_eagers_bit_by_bit(name: str) -> None:
-    """Two budgets between the largest op and own order: ops run again, and the allocator gives out what was planned."""
+    """Two budgets between the largest op and file order: the allocator gives out what was planned."""
     own = None
     for share in (0.6, 0.4):
         net = training(name)

@@ -104,7 +104,7 @@ def test_the_words_for_reuse(tmp_path: Path, capsys: Captured) -> None:
     """The line below the placement, and what --reuse-cost cannot go with."""
     file, text = tmp_path / "k.json", document()
     for capacity, line in (
-        (320, "reuse costs 2, proved least; height 2"),
+        (320, "reuse costs 2, proved optimal; height 2"),
         (240, "proved not to fit the capacity of 240 B"),
     ):
         text["problem"]["pools"][0]["capacity"] = capacity

@@ -50,7 +50,7 @@ def test_every_part_is_there(plan: Plan) -> None:
         lying = sorted((r.offset or 0, r.size) for r in (view.rectangles[i] for i in view.at(step)))
         assert sum(size for _, size in lying) - view.shared_bytes[step] == view.live_bytes[step]
         assert all(a + size <= b for (a, size), (b, _) in pairwise(lying)) or view.shared_bytes[step]
-    assert view.edits["in parts"] == len(part.ops)
+    assert view.edits["in tiles"] == len(part.ops)
     assert sum(op.edit == "part" for op in view.ops) <= len(part.ends) * len(body.order)
 
 
@@ -93,7 +93,7 @@ def test_advice_is_about_all_parts_at_once(plan: Plan) -> None:
 
 def test_it_is_drawn_and_verified(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page; with very many steps an op stands for its parts; a profile that is another one's fails."""
-    assert "in parts" in page(view_of(plan))
+    assert "in tiles" in page(view_of(plan))
     lowtide.verify(STEP, plan)
     monkeypatch.setattr(parted, "MOST_STEPS", 10)
     assert view_of(plan) == PlanView.of(plan)

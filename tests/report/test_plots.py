@@ -20,7 +20,7 @@ def _axes() -> Any:
 
 
 def test_live_bytes_reach_the_peak():
-    """Stacked kinds, the own order behind."""
+    """Stacked kinds, the file order behind."""
     view = PlanView.of(lowtide.research.plan("zoo:swiftnet_cell_a", budget="300KiB"))
     axes = _axes()
     live_plot(view, axes)

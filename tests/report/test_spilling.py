@@ -23,9 +23,9 @@ def test_traffic_above_its_bound_names_the_bound():
     assert "above" not in rows(spilling_text(good()))["traffic"]
 
 
-@pytest.mark.parametrize(("traffic", "why"), [(0, "(nothing is moved)"), (8, "(each moves these pieces)")])
+@pytest.mark.parametrize(("traffic", "why"), [(0, "(nothing is moved)"), (8, "(every order moves these slices)")])
 def test_why_no_order_has_less_where_no_tensor_moves(traffic: int, why: str):
-    """All traffic is of pieces, which every order of these parts moves, or there is no traffic."""
+    """All traffic is of pieces, which every order of these tiles moves, or there is no traffic."""
     streams = [PlanStream(tensor=1, stored_bytes=4, loaded_bytes=4)] if traffic else None
     plan = msgspec.structs.replace(
         good(), moves=[], streams=streams, traffic_bytes=traffic, traffic_lower_bound_bytes=traffic, optimal=True,

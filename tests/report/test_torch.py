@@ -23,4 +23,4 @@ def test_what_differs_is_reported():
     assert off["planned"].endswith("24 B less were measured")
     assert "another order" in off["order"]
     assert "vacuous" in dict(torch_run_rows(replace(RUN, outputs=(replace(SAME, vacuous=True),))))["outputs"]
-    assert "nothing can be said" in dict(torch_run_rows(replace(RUN, outputs=(replace(SAME, equal=False),))))["outputs"]
+    assert "no conclusion" in dict(torch_run_rows(replace(RUN, outputs=(replace(SAME, equal=False),))))["outputs"]

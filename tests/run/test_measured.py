@@ -63,7 +63,7 @@ def test_each_miss_is_said_with_its_op(plan: Plan) -> None:
         check_measured(plan, replace(ran, planned=wrong))
     with pytest.raises(VerificationError, match=r"arena takes 999 B, .*; it grew at n3"):
         check_measured(plan, replace(ran, exact=replace(ran.exact, held_bytes=999)))
-    with pytest.raises(VerificationError, match=r"arena 7 B for the file as it stands, .*; most is in use at op 3 "):
+    with pytest.raises(VerificationError, match=r"arena 7 B for the unmodified file, .*; most is in use at op 3 "):
         check_measured(
             plan, replace(ran, unmodified=replace(ran.unmodified, held_bytes=7)), (1, 2, 1, 9, 1, 1)[: len(plan.order)]
         )
@@ -108,7 +108,7 @@ def test_tflm_is_held_to_head_and_smallest_arena(tmp_path: Path) -> None:
     with pytest.raises(VerificationError, match=r"by bisection; .* was predicted, to the byte"):
         check_measured(plan, ran(more))
     today = replace(ran(after).runtimes[0], original=replace(before, smallest_arena_bytes=1))
-    with pytest.raises(VerificationError, match=r"TFLM needs kTensorArenaSize 1 B for the file as it stands"):
+    with pytest.raises(VerificationError, match=r"TFLM needs kTensorArenaSize 1 B for the unmodified file"):
         check_measured(plan, replace(ran(after), runtimes=(today,)))
     firmware = lowtide.research.plan(path, target="tflm,pointer=32")
     assert firmware.runtime_parts is not None
@@ -137,6 +137,6 @@ def test_verify_shows_what_held_and_ends_with_5(tmp_path: Path, capsys: Captured
     status, shown, err = run(capsys, "verify", path, out, "--run")
     assert status == 5
     assert "runtime figures" in shown
-    assert "tensors in use, planned" in shown
+    assert "live tensors, planned" in shown
     assert "the plan holds" not in shown
-    assert err.startswith("lowtide: measured: onnxruntime takes arena 1,048,576 B for the file as it stands")
+    assert err.startswith("lowtide: measured: onnxruntime takes arena 1,048,576 B for the unmodified file")

@@ -52,7 +52,7 @@ def test_a_plan_in_two_memories_is_run(tmp_path: Path):
 
 @pytest.mark.slow
 def test_a_figure_called_exact_and_missed_is_an_error(tmp_path: Path):
-    """The head, the arena, also of the file as it stands, one that was said to be enough, and a plan that says other
+    """The head, the arena, also of the unmodified file, one that was said to be enough, and a plan that says other
     bytes than its file takes; not what is called at least."""
     path, out = tmp_path / "m.tflite", tmp_path / "out.tflite"
     path.write_bytes(branches().bytes())
@@ -62,7 +62,7 @@ def test_a_figure_called_exact_and_missed_is_an_error(tmp_path: Path):
     check_measured(plan, report)
     assert report.unmodified is not None
     unmodified = replace(report.unmodified, arena_bytes=report.unmodified.arena_bytes - 16)
-    with pytest.raises(VerificationError, match=r"the file as it stands, by bisection; .* was predicted"):
+    with pytest.raises(VerificationError, match=r"the unmodified file, by bisection; .* was predicted"):
         check_measured(plan, replace(report, unmodified=unmodified))
     said = package_arena(out)
     assert said is not None

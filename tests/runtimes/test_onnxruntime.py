@@ -340,7 +340,7 @@ def test_quantised_convolutions_take_what_was_planned(channels: int, groups: int
 
 
 def test_a_method_keeps_its_own_order() -> None:
-    """Only the exact method looks for another order of equal peak; the own order stays the own order."""
+    """Only the exact method looks for another order of equal peak; the file order stays the file order."""
     for seed in range(20):
         graph = random_graph(seed, 10)
         plan = lowtide.research.plan(graph, target="onnxruntime", method="own")

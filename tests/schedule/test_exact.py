@@ -87,7 +87,7 @@ def test_any_graph_agrees_with_brute_force(seed: int, index: int) -> None:
 
 
 def test_graphs_made_for_one_rule_agree_with_brute_force() -> None:
-    """In every own order."""
+    """In every file order."""
     assert not [line for i in range(0, 1200, 20) for line in flaws_by_hand(3, i)]
 
 

@@ -35,7 +35,7 @@ def graph_of(
 
 #        0            two branches 0-2-4 and 1-3 that meet in 5; op 6 reads 0 and is dead
 #       / \
-#      1   2    own order: 0 1 2 3 4 5 6
+#      1   2    file order: 0 1 2 3 4 5 6
 #      |   |
 #      3   4
 #       \ /
@@ -72,7 +72,7 @@ def test_rpo_takes_outputs_in_file_order_and_respects_after() -> None:
 
 
 def test_kahn_takes_the_lowest_ready() -> None:
-    """Kahn by own index gives the own order back."""
+    """Kahn by own index gives the file order back."""
     assert order_of(Kahn(), BRANCHES) == [0, 1, 2, 3, 4, 5, 6]
 
 

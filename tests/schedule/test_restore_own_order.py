@@ -16,7 +16,7 @@ from support.random_graphs import random_graph
 
 @given(st.permutations(range(6)))
 def test_ops_moved_is_the_least(order: list[int]):
-    """The most ops that already stand in own order, tried by all subsets."""
+    """The most ops that already stand in file order, tried by all subsets."""
     stay = max(
         len(kept)
         for mask in range(1 << len(order))

@@ -151,7 +151,7 @@ def test_a_search_that_is_cut_short_bounds_from_below():
 
 
 def pieces_that_do_not_pack() -> tuple[SpillProblem, tuple[Gap, ...]]:
-    """A problem whose best residency of the own order has a sum that fits, and no addresses; and what it drops."""
+    """A problem whose best residency of the file order has a sum that fits, and no addresses; and what it drops."""
     problem = random_problem(Random(3033), 14)  # of seeds 0 to 3999 the only one
     asked = core_problem(problem, range(problem.steps), chain=True)
     found = order_with_gaps(problem, asked, search(asked))
@@ -208,7 +208,7 @@ def test_the_same_call_gives_the_same_answer():
 
 
 def leaves_first(n: int) -> SpillProblem:
-    """A tree of sums whose own order makes all `n` leaves first: many storages of one size are live at once."""
+    """A tree of sums whose file order makes all `n` leaves first: many storages of one size are live at once."""
     tensors = [Tensor(0, 1, Kind.INPUT, "x")]
     ops: list[Op] = []
     level = [0] * n
@@ -235,7 +235,7 @@ def test_too_many_ways_to_make_room_are_not_all_tried():
 
 
 def least_by_belady(problem: SpillProblem) -> int:
-    """Traffic of the own order if, to make room, what is used last leaves: least here, as all sizes are equal."""
+    """Traffic of the file order if, to make room, what is used last leaves: least here, as all sizes are equal."""
     return Belady().spill(problem, Limits(60)).traffic_bytes
 
 

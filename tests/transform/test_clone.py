@@ -122,7 +122,7 @@ def every_clone(graph: Graph) -> list[Clone]:
 
 
 def order_with_late_clones(graph: Graph, clones: set[int]) -> list[int]:
-    """Positions: own order, but that a clone runs as late as it can."""
+    """Positions: file order, but that a clone runs as late as it can."""
     waiting = {i for i, op in enumerate(graph.ops) if op.id in clones}
     order: list[int] = []
     for i in range(len(graph.ops)):

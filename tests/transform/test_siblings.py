@@ -169,7 +169,7 @@ def test_decisions_that_are_none() -> None:
     a, b = _of_attention(graph).products
     products = [op.id for op in graph.ops if op.type == "einsum"]
     for ids in ((a,), (b, a), (a, a), (a, 999)):
-        assert "own order" in (why_not(graph, Siblings(ids)) or "")
+        assert "file order" in (why_not(graph, Siblings(ids)) or "")
     other = next(v for v in products if v not in (a, b))
     pair = tuple(sorted((a, other), key=lambda v: graph.index_of[v]))
     assert why_not(graph, Siblings(pair)) is not None

@@ -2,11 +2,13 @@
 
     python bench/front.py MODEL.onnx[,NAME=SIZE,...] ... [--random-weights] [--for T] -o results/front
     python bench/front.py MODEL.onnx[,NAME=SIZE,...] ... --slower 20% -o results/front-slower
+    python bench/front.py --rows SOME.json OTHERS.json -o results/front
 
 Each model is planned by the default command alone, without an option but `--slower` if it is given; sizes that a file
 leaves free are assumed.
 Both sides are measured in fresh processes, in turn, on the same random inputs. With --random-weights models without
-weights are given some. A model that cannot be planned is a row with the reason.
+weights are given some. A model that cannot be planned is a row with the reason. With --rows the page has the rows of
+pages of the same commit, which were written some models at a time.
 """
 
 from __future__ import annotations
@@ -18,15 +20,17 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from math import exp, log
+from math import exp, log, prod
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import onnx
 
 from lowtide.api.default import Request, plan_request
-from lowtide.api.default.process import empty_session_bytes
+from lowtide.api.default.process import bytes_read, empty_session_bytes
 from lowtide.errors import LowtideError
+from lowtide.read.onnx.proto import all_graphs
 from lowtide.report.first_screen import size_text
 from lowtide.run.random_weights import missing_weights, with_random_weights
 from lowtide_research.bench.machine import machine
@@ -56,6 +60,7 @@ def row(model: Path, dims: dict[str, int], slower: str | None, target: str | Non
         "predicted_bytes": None if seen.predicted is None else seen.predicted.total_bytes,
         "empty_bytes": empty_session_bytes() if seen.measured else None,
         "parts": None if seen.predicted is None else msgspec.to_builtins(seen.predicted),
+        "read_bytes": weights_read(model),
         "ops": len(plan.order),
         "weights": None
         if plan.weights is None
@@ -70,19 +75,33 @@ def row(model: Path, dims: dict[str, int], slower: str | None, target: str | Non
     }
 
 
+def weights_read(model: Path) -> int:
+    """Bytes of weights that a run of a model reads, each counted once."""
+    graphs = list(all_graphs(onnx.load(str(model), load_external_data=False).graph))
+    sizes = {
+        name: onnx.helper.tensor_dtype_to_np_dtype(t.data_type).itemsize * prod(t.dims)
+        for each in graphs
+        for name, t in [
+            *((t.name, t) for t in each.initializer),
+            *((node.output[0], a.t) for node in each.node for a in node.attribute if a.HasField("t")),
+        ]
+    }
+    return bytes_read(graphs[0], sizes)
+
+
 def geometric_mean(values: Sequence[float]) -> float:
     """Of positive numbers."""
     return exp(sum(map(log, values)) / len(values))
 
 
-def page(rows: Sequence[dict[str, Any]], words: str) -> str:
-    """The rows as a table."""
-    m = machine()
+def page(rows: Sequence[dict[str, Any]], words: str, at: dict[str, Any]) -> str:
+    """The rows as a table. `at`: the machine that they were measured on."""
     done = [r for r in rows if r.get("measured")]
     lines = [
         "# The default command in onnxruntime",
         "",
-        f"{m.cpu}, {m.cores} cores; lowtide {m.commit}; {done[0]['runtime'] if done else 'nothing measured'}.",
+        f"{at['cpu']}, {at['cores']} cores; lowtide {at['commit']}; "
+        + (f"{done[0]['runtime']}." if done else "unmeasured."),
         f"Repeat with `bench/front.py {words}`.",
         "",
         "Memory of the process above that of an empty one, and time of a run: onnxruntime's defaults, then the plan",
@@ -126,6 +145,12 @@ def page(rows: Sequence[dict[str, Any]], words: str) -> str:
 def _sentences(rows: Sequence[dict[str, Any]]) -> list[str]:
     """How many predictions are near, and what an empty session takes of both sides."""
     foreseen = [r for r in rows if r["predicted_bytes"]]
+    least = [
+        min(
+            1.0, (r["empty_bytes"] + r["read_bytes"] + r["bound_bytes"] + r["parts"]["values_bytes"]) / r["today_bytes"]
+        )
+        for r in foreseen
+    ]
     near = sum(abs(r["predicted_bytes"] / r["planned_bytes"] - 1) <= NEAR for r in foreseen)
     empty = [r["empty_bytes"] for r in rows]
     above = [
@@ -138,6 +163,18 @@ def _sentences(rows: Sequence[dict[str, Any]]) -> list[str]:
         f"Predicted within {NEAR:.0%} of measured: {near} of {len(foreseen)}. A session of one Relu takes "
         f"{size_text(max(empty))}, most of it onnxruntime's own code: no plan changes that. Of what models add to it, "
         f"plans need **{geometric_mean(above):.3f}** (geometric mean).",
+        *least_sentence(least),
+    ]
+
+
+def least_sentence(ratios: Sequence[float]) -> list[str]:
+    """What no plan goes below that keeps each weight in memory once."""
+    if not ratios:
+        return []
+    return [
+        f"An empty session, each weight once, the proved bound of the tensors and the inputs together are "
+        f"**{geometric_mean(ratios):.3f}** of today's memory over {len(ratios)} models: only smaller sessions "
+        "or weights that are not in memory go below that."
     ]
 
 
@@ -148,13 +185,21 @@ def _known(size: int | None) -> str:
 def main() -> int:
     """Plan every model and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="+")
+    parser.add_argument("models", nargs="*")
+    parser.add_argument("--rows", nargs="+", type=Path, default=[])
     parser.add_argument("--random-weights", action="store_true")
     parser.add_argument("--slower")
     parser.add_argument("--for", dest="target", metavar="TARGET")
     parser.add_argument("-o", dest="out", type=Path, required=True)
     options = parser.parse_args()
-    rows = []
+    made = [json.loads(file.read_text()) for file in options.rows]
+    if (
+        len({document["machine"]["commit"] for document in made} | ({machine().commit} if options.models else set()))
+        > 1
+    ):
+        parser.error("--rows: the rows are of different commits")
+    rows = [each for document in made for each in document["rows"]]
+    at = made[0]["machine"] if made else asdict(machine())
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
         for text in options.models:
             name, *sizes = text.split(",")
@@ -168,9 +213,9 @@ def main() -> int:
     words = "MODEL.onnx ..." + (" --random-weights" if options.random_weights else "")
     words += f" --slower {options.slower}" if options.slower else ""
     words += f" --for {options.target}" if options.target else ""
-    document = {"machine": asdict(machine()), "rows": rows}
+    document = {"machine": at, "rows": rows}
     options.out.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
-    options.out.with_suffix(".md").write_text(page(rows, words))
+    options.out.with_suffix(".md").write_text(page(rows, words, at))
     return 0
 
 

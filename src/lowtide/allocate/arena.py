@@ -6,7 +6,7 @@ An engine packs buffers. `allocate_best` asks the engines in turn and stops at a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol, runtime_checkable
 
@@ -105,7 +105,7 @@ class BufferAllocation:
 
     @property
     def optimal(self) -> bool:
-        """Whether the height is proved least."""
+        """Whether the height is proved optimal."""
         return self.height_bytes == self.lower_bound_bytes
 
 
@@ -123,7 +123,7 @@ def allocate(
     If the first engine's arena is above the load bound, it is tried once more without those overwrites that the peak
     does not need, and the smaller arena is kept (up to `MOST_FOR_FREER` buffers).
 
-    `model`: graph under a target. `order`: positions in own order, each once, topological. `overwrites`: the in-place
+    `model`: graph under a target. `order`: positions in file order, each once, topological. `overwrites`: the in-place
     choices, as `profile(model, order).in_place` gives them. `alignment`: bytes; the target's if not given. `limits`:
     for engines that search. `engines`: to be asked in turn; the first one packs everything. `lifetimes`:
     `profile(model, order)`, if it is known already.
@@ -131,7 +131,8 @@ def allocate(
     lifetimes = lifetimes or profile(model, order)
     alignment = model.alignment if alignment is None else alignment
     limits = limits or Limits()
-    wanted = tuple(overwrites) if model.target.overlap == "never" else tuple(_dying(model, order, lifetimes))
+    dying = (o for step, i in enumerate(order) for o in model.overwrites[i] if lifetimes.last[o.storage] == step)
+    wanted = tuple(overwrites if model.target.overlap == "never" else dying)
     arena = arena_buffers(model, order, wanted, alignment, lifetimes)
     packing = allocate_best(arena.problem, limits, engines[:1])
     if not packing.optimal and len(arena.problem.buffers) <= MOST_FOR_FREER:
@@ -184,17 +185,8 @@ def _allocation(
     )
 
 
-def _dying(model: MemoryModel, order: Sequence[int], lifetimes: Profile) -> Iterator[Overwrite]:
-    """Every overwrite whose storage dies at its op in this order."""
-    for step, i in enumerate(order):
-        yield from (o for o in model.overwrites[i] if lifetimes.last[o.storage] == step)
-
-
 def allocate_best(
-    problem: Problem,
-    limits: Limits,
-    engines: Sequence[Engine] = ENGINES,
-    best: Packing | None = None,
+    problem: Problem, limits: Limits, engines: Sequence[Engine] = ENGINES, best: Packing | None = None
 ) -> Packing:
     """Ask the engines in turn, keep the lowest packing and the highest bound, and stop when they meet. `best` is
     what is known of the problem already. What has more than `MOST_FOR_WHEEL` buffers is rather hundreds of cells
@@ -222,10 +214,7 @@ def allocate_best(
 
 
 def allocate_buffers(
-    problem: Problem,
-    capacity: int | None = None,
-    limits: Limits | None = None,
-    engines: Sequence[Engine] = THOROUGH,
+    problem: Problem, capacity: int | None = None, limits: Limits | None = None, engines: Sequence[Engine] = THOROUGH
 ) -> BufferAllocation:
     """Place plain buffers, with names of their own, as low as can be. With a capacity the question is whether they
     fit: the search ends with the first placement that does, or with the proof that there is none. Raises

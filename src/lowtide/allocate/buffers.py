@@ -208,7 +208,7 @@ def arena_buffers(
     alignment: int,
     lifetimes: Profile | None = None,
 ) -> ArenaBuffers:
-    """Make the buffers of an order given as positions in own order.
+    """Make the buffers of an order given as positions in file order.
 
     An output is exactly over the input that it overwrites, and so at no multiple of the alignment where that input
     is part of a storage and does not.

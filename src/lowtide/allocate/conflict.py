@@ -31,9 +31,7 @@ from lowtide.plan import PlanConflict
 from lowtide.stop import Limits
 
 MOST_STEPS = 64  # steps, those of the highest load, at which it is tried to divide what is live among memories
-
 MOST_DIVISIONS = 5_000  # ways of dividing a set among memories that anyone can be asked to try
-
 MOST_FILTERED = 400  # buffers. Above that no deletion filter is tried where the loads fit.
 
 

@@ -24,7 +24,6 @@ from lowtide.plan import ArenaLost, Hole
 from lowtide.sizes import round_up
 
 MOST_STEPS = 256  # so many steps of the top tensor's life are looked at: those of the highest footprint
-
 MOST_HOLES = 4  # so many holes are reported, the largest
 
 
@@ -39,7 +38,7 @@ class _PlacedStorage:
 
 def lost(model: MemoryModel, order: Sequence[int], steps: Profile, allocation: Allocation) -> ArenaLost | None:
     """Find where the arena of an order loses bytes; None if it is the peak of the rounded sizes. `model`: graph under a
-    target. `order`: positions in own order. `steps`: `profile(model, order)`. `allocation`: its arena."""
+    target. `order`: positions in file order. `steps`: `profile(model, order)`. `allocation`: its arena."""
     if allocation.arena_bytes <= steps.peak:  # the peak of rounded sizes is no lower
         return None
     gap = allocation.arena_bytes - _load(model, order, allocation)

@@ -90,7 +90,7 @@ class Packing:
 
     @property
     def optimal(self) -> bool:
-        """Whether the height is proved least."""
+        """Whether the height is proved optimal."""
         return self.height_bytes == self.lower_bound_bytes
 
 

@@ -112,7 +112,6 @@ def least_reuse_layout(layout: Layout, model: MemoryModel, room: int, limits: Li
 
 
 ENGINES: tuple[Engine, ...] = (Portfolio(work=20_000_000),)  # asked many times, so only the quick ones
-
 ROUNDS = 40  # placements that are tried at the most
 
 

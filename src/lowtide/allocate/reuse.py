@@ -40,7 +40,6 @@ from lowtide.allocate.reuse_search import search
 from lowtide.stop import Limits
 
 FREE = (*ENGINES[:-1], Cliques(), ExactFit(work=30_000_000))  # who is asked whether nothing has to be paid
-
 SLICE = 0.5  # deterministic seconds of CP-SAT before Russian dolls; one is about ten of CPU time on hard ones
 
 Costs = Mapping[tuple[int, int], int]
@@ -59,7 +58,7 @@ class ReusePlacement:
 
     @property
     def optimal(self) -> bool:
-        """Whether the cost is proved least."""
+        """Whether the cost is proved optimal."""
         return self.offsets is not None and self.cost == self.lower_bound
 
 

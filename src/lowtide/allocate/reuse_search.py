@@ -36,11 +36,8 @@ MOST_VALUES = 1_500  # ways to place a group
 MOST_GROUPS = 12
 
 MOST_PAIRS = 30_000  # pairs of values of two groups that a bound may look at
-
 NODES = 2_000_000  # partial choices that are gone on with, in all
-
 NEVER = 1 << 40  # what it costs to share what never shares
-
 Way = tuple[int, ...]  # a place for each of a group
 
 Table = npt.NDArray[np.int64]

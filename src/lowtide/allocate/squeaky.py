@@ -18,7 +18,6 @@ from lowtide.allocate.greedy import RULES, GreedyRule, Packing, packing
 from lowtide.stop import Limits
 
 WORK = 60_000_000  # what an instance may cost, in the units of the portfolio's work
-
 WINDOW_WORK = 3_000_000  # what one window of a sweep may cost
 
 SWEEP_WORK = 1_000_000_000

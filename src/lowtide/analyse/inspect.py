@@ -74,7 +74,7 @@ class Fission:
     # No cut along one axis an op goes below this without running anything twice (`lowtide.ops.working_set`).
     floor_bytes: int
     floor_op: OpName | None  # the op whose smallest part needs as much; None: the graph's inputs or outputs do
-    # Ops at the steps of the own order's peak of which nothing is known, each with the reason: no cut passes them.
+    # Ops at the steps of the file order's peak of which nothing is known, each with the reason: no cut passes them.
     opaque: tuple[tuple[OpName, str], ...]
 
 
@@ -83,7 +83,7 @@ class Rung:
     """A size of memory in which the model fits."""
 
     bytes: int  # live at once at the most; of the last kind, the fast memory
-    how: str  # ``"own order"``, ``"best order"``, ``"cuts"``, or ``"cuts and slow memory"``
+    how: str  # ``"file order"``, ``"best order"``, ``"cuts"``, or ``"cuts and slow memory"``
     ops: int  # how many run
     # With what the runtime keeps for so many ops in addition to the tensors: about what a plan's arena takes in all,
     # which a budget is for. None where the runtime keeps nothing, and with a slow memory.
@@ -101,7 +101,7 @@ class Inspection:
     graph: str
     target: str
     ops: int
-    own_order_peak_bytes: int  # peak of the file's own order
+    own_order_peak_bytes: int  # peak of the file order
     # peak_bytes, lower_bound_bytes, optimal: best peak known, what no order beats, and whether they are equal.
     peak_bytes: int
     lower_bound_bytes: int
@@ -112,11 +112,11 @@ class Inspection:
     arena_lower_bound_bytes: int
     arena_lost: ArenaLost | None  # where that arena loses bytes, as in `Plan.search`; None if it loses none
     stopped: str  # why the search for them ended
-    steps_at_peak: int  # how many steps of the own order reach its peak
+    steps_at_peak: int  # how many steps of the file order reach its peak
     peak: StepDetail | None  # the first of them; None for a graph without ops
     # The highest other steps, one of each hill (a step with no higher neighbour), the highest first.
     runners_up: tuple[StepSummary, ...]
-    footprint_bytes: tuple[int, ...]  # per step of the own order
+    footprint_bytes: tuple[int, ...]  # per step of the file order
     # What cuts could give at most; None where ops have no known meaning, where the target does not count graph inputs,
     # and above `MOST_CUT_OPS` ops.
     fission: Fission | None
@@ -138,7 +138,7 @@ class Inspection:
 
 
 def detail(model: MemoryModel, order: Sequence[int], steps: Profile, step: int) -> StepDetail:
-    """Who is live at a step of an order (positions in own order), and what each is worth. A tensor that shrinks is
+    """Who is live at a step of an order (positions in file order), and what each is worth. A tensor that shrinks is
     counted less wherever it is live; what an op saves by writing over it, or by writing it over another, is then no
     more than what is left of it."""
     op_at = order[step]
@@ -199,7 +199,7 @@ def runners_up(model: MemoryModel, order: Sequence[int], steps: Profile, most: i
 
 
 def fission(model: MemoryModel, steps: Profile) -> Fission | None:
-    """What cuts could give at most (`Inspection.fission`); `steps` are those of the own order."""
+    """What cuts could give at most (`Inspection.fission`); `steps` are those of the file order."""
     from lowtide.ops.working_set import working_set_bound
 
     graph, target = model.graph, model.target

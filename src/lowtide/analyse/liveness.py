@@ -38,7 +38,7 @@ class Profile:
 
 
 def profile(model: MemoryModel, order: Sequence[int]) -> Profile:
-    """Footprints of an order given as positions in own order. `model`: graph under a target. `order`: each position
+    """Footprints of an order given as positions in file order. `model`: graph under a target. `order`: each position
     once, topological (that it is topological is not checked here: `lowtide.verify` does)."""
     lives = model.core.profile(order)
     in_place = tuple(model.overwrites[i][k] for i, k in lives.in_place)

@@ -147,7 +147,7 @@ class _Storages:
 
 
 def body_bytes(graph: Graph, op: Op, target: Target) -> int:
-    """Bytes that the bodies of an op need while it runs: the peak of the worst one in own order. A body is measured
+    """Bytes that the bodies of an op need while it runs: the peak of the worst one in file order. A body is measured
     under the target's own rules (see `Target.inside`). What it makes for the op counts in addition to the op's
     outputs, except in ATen graphs, where the op hands on the very tensors that the body made."""
     if not op.bodies:

@@ -19,7 +19,7 @@ from lowtide.stop import Progress
 class Version:
     """What a version of a model needs, in bytes, and its plan; None of a file that cannot be planned.
 
-    Where the file's own order is judged (`as_is`) there is no plan.
+    Where the file order is judged (`as_is`) there is no plan.
     """
 
     required_bytes: int | None = None

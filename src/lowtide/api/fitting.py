@@ -86,7 +86,7 @@ def check(model: Model, budget: Size | None = None, *, as_is: bool = False, **se
     budget
         Bytes there are, the reserve included; left out if `settings` name memories (`banks`, `board`).
     as_is
-        Judge the file's own order instead of the best one; not with another method than that.
+        Judge the file order instead of the best one; not with another method than that.
     settings
         Those of `plan`.
 
@@ -131,14 +131,14 @@ def _least_bytes(best: Plan) -> int:
 
 
 def _unmodified(model: Model, settings: dict[str, Any]) -> Plan:
-    """A plan of the own order, with what the runtime makes of the file itself: its own offsets, or its own planner."""
+    """A plan of the file order, with what the runtime makes of the file itself: its own offsets, or its own planner."""
     import msgspec
 
     from lowtide.api.checking import verify_file
     from lowtide.runtimes.registry import runtime_of
 
     if settings.get("method", "exact") not in ("exact", "own") or settings.get("options"):
-        raise InputError("--as-is judges the file's own order; leave out --method and --set")
+        raise InputError("--as-is judges the file order; leave out --method and --set")
     graph = load(model, settings.pop("dims", NO_DIMS))
     own = plan(graph, **(settings | {"method": "own", "options": NO_OPTIONS}))
     goal = memories_of(settings)

@@ -76,7 +76,7 @@ class Search:
     # Whether to stop once a budget is met or proved impossible, and leave out the byte-level replay.
     quick: bool = False
     require_optimal: bool = False  # whether a plan that is not proved optimal has status ``"unproved"``
-    gap: float = 0.0  # part of the peak that the bound may lack; 0: the peak is to be proved least
+    gap: float = 0.0  # part of the peak that the bound may lack; 0: the peak is to be proved optimal
 
     def __post_init__(self) -> None:
         check_time(self.seconds)

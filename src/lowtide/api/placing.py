@@ -33,7 +33,7 @@ class Placement:
 
     With several memories `offsets` are those in the memory that `memory_of` names, `height_bytes` is what all memories
     hold, `slow_bytes` what is in slow ones (bytes times the place in the buffer's list, the first being 0), and
-    `optimal` says that `slow_bytes` is proved least. `conflict` says who cannot share the capacity, where it was found.
+    `optimal` says that `slow_bytes` is proved minimal. `conflict` names buffers that cannot share the capacity.
     With reuse as a cost `reuse_cost` is the sum of the penalties of pairs that share bytes, `reuse_lower_bound` what no
     placement within the capacity is below, and `optimal` says that they are the same; where no placement within it was
     found, there is no cost, and `offsets` reach above it. `interrupted`: Ctrl-C ended the search, and this is the best

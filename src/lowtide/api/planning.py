@@ -90,7 +90,7 @@ def plan(
         Name of a target, a TOML file, or a `Target`; ``"auto"``, the default, goes by the model.
     budget
         Bytes that the arena and the reserve may take together; sizes such as ``"256KiB"``, or ``"70%"`` of the peak of
-        the own order. Decides `status`.
+        the file order. Decides `status`.
     reserve
         Bytes kept free of the budget.
     banks, board

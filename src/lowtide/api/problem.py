@@ -99,7 +99,7 @@ class Problem:
 
     @cached_property
     def own_order_peak_bytes(self) -> int:
-        """Peak of the file's own order."""
+        """Peak of the file order."""
         from lowtide.analyse.liveness import profile
 
         return profile(self.memory, range(len(self.graph.ops))).peak

@@ -2,7 +2,7 @@
 
 Sizes of memory in which a model fits, and how: what `inspect` says in addition to the peak, in a second or two.
 
-From the own order down: the best order, cuts along it, and below those cuts with a slow memory behind a small fast
+From the file order down: the best order, cuts along it, and below those cuts with a slow memory behind a small fast
 one. Rungs are what a quick look found: peaks of cuts before their tiles are reordered, traffic along one order and
 without addresses. `plan` searches each of them in full.
 """
@@ -215,7 +215,7 @@ def find_ladder(
     problem: Problem, own_peak: int, best_peak: int, order: Sequence[int], limits: Limits, best_arena: int | None = None
 ) -> tuple[list[Rung], bool]:
     """Rungs from the largest memory to the smallest, the model's own order first; and whether nothing was left out
-    for want of time. `own_peak`, `best_peak`: bytes of the own order, and of the best one known. `order`: that one,
+    for want of time. `own_peak`, `best_peak`: bytes of the file order, and of the best one known. `order`: that one,
     in positions. `limits`: when to stop looking. `best_arena`: bytes that the runtime takes in all for the best
     order, if that is known: more than what the arena holds where it needs more while it plans."""
     from lowtide.transform.cut import Cutter
@@ -223,7 +223,7 @@ def find_ladder(
     whole = len(problem.graph.ops)
     kept = runtime_bytes(problem, problem.graph)
     arenas = [max(peak + kept, best_arena or 0) if kept else None for peak in (own_peak, best_peak)]
-    rungs = [Rung(own_peak, "own order", whole, arenas[0])]
+    rungs = [Rung(own_peak, "file order", whole, arenas[0])]
     if best_peak < own_peak:
         rungs.append(Rung(best_peak, "best order", whole, arenas[1]))
     if adapter(problem.graph) is None or not problem.graph.ops:

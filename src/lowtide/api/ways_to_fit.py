@@ -118,7 +118,7 @@ def ways_to_fit(
     if plain.status not in ("over_budget", "impossible"):
         return []
     base = _command(model, settings)
-    found = [WayToFit("whole ops, a larger memory", plain.required_bytes, False, "",
+    found = [WayToFit("untiled, more memory", plain.required_bytes, False, "",
                       f"{base} --budget {plain.required_bytes}", _cut_short(plain, seconds))]  # fmt: skip
     for rung in _rungs(given, settings, plain):
         allow = rung.changes.get("allow", ())
@@ -159,14 +159,14 @@ def _rungs(model: Model, settings: Mapping[str, Any], plain: Plan) -> Iterator[_
         if smaller != dims:
             rest = {**settings["dims"], **smaller}
             yield _Rung(f"input 1/{part}", {"dims": rest}, budget, more=part > 2)
-    yield _Rung("ops run again", {"allow": ("recompute",)}, f"{budget} --allow recompute")
+    yield _Rung("recomputation", {"allow": ("recompute",)}, f"{budget} --allow recompute")
     if source.lower().endswith(".tflite"):
         yield from _boards(plain, settings)
-    yield _Rung("cuts", {"allow": ("fission",)}, f"{budget} --allow fission")
+    yield _Rung("tiles", {"allow": ("fission",)}, f"{budget} --allow fission")
     halos = {"allow": ("fission", "halos")}
-    yield _Rung("cuts, rows run again", halos, f"{budget} --allow fission,halos", more=True)
+    yield _Rung("tiles, recomputed halos", halos, f"{budget} --allow fission,halos", more=True)
     slow = {"budget": None, "reserve": None, "quick": False, "memories": (f"fast={limit}",), "allow": ("fission",)}
-    yield _Rung("slow memory behind it", slow, f"--memory fast={limit} --allow fission")
+    yield _Rung("with slow memory", slow, f"--memory fast={limit} --allow fission")
 
 
 def _boards(plain: Plan, settings: Mapping[str, Any]) -> Iterator[_Rung]:
@@ -217,7 +217,7 @@ def _costs(candidate: Plan) -> str:
     if candidate.loops or candidate.fission is not None:
         return ""
     parts = {op for planned in candidate.ops for op in planned.origin or ()}
-    return f"{len(candidate.order):,} ops run, {len(parts):,} of the model in parts" if parts else ""
+    return f"{len(candidate.order):,} ops run, {len(parts):,} of the model tiled" if parts else ""
 
 
 def _cut_short(candidate: Plan, seconds: float) -> float | None:

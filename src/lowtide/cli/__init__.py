@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:  # a bug is one line too; -v shows the rest
         if verbose:
             _traceback()
-        hint = "" if verbose else "; run again with -v for the traceback"
+        hint = "" if verbose else "; run it with -v for the traceback"
         say(f"a bug of lowtide's, {type(error).__name__}: {error}{hint}")
         return 1
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lowtide.api.budgets import Budgeted
     from lowtide.report.ci import CheckedModel
 
-_VERDICTS = {0: "fits", 3: "does not fit", 4: "cannot fit", 6: "not proved least", INTERRUPTED: "interrupted"}
+_VERDICTS = {0: "fits", 3: "does not fit", 4: "cannot fit", 6: "not proved optimal", INTERRUPTED: "interrupted"}
 _WORST_FIRST = (INTERRUPTED, 1, 5, 2, 4, 3, 6, 0)
 """Which exit status a list of models has: the first that one of them has."""
 

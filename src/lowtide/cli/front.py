@@ -31,7 +31,7 @@ Add = Callable[..., Any]
 def plan_parser(add: Add, model: str) -> None:
     """The options of `plan`; `model` says what a model is."""
     p = add(
-        "plan", "make a model need less memory in its runtime, and measure it", run,
+        "plan", "make a model need less memory in its runtime; measure the gain", run,
         "lowtide plan model.onnx -o small.onnx",
         "lowtide plan model.tflite --budget 64KiB -o small.tflite",
         "lowtide plan model.tflite --board nrf52840 -o small.tflite",
@@ -41,12 +41,12 @@ def plan_parser(add: Add, model: str) -> None:
     p.add_argument("model", metavar="MODEL", help=model)
     p.add_argument(
         "-o", dest="out", metavar="OUT",
-        help="file to write: small.onnx comes with small.plan.json (the plan) and small_session.py (opens it), "
-        "small.tflite and small.graph.json with small.plan.json and small.h (sizes and offsets)",
+        help="model to write. small.onnx comes with small.plan.json (the plan) and small_session.py (opens the model); "
+        "small.tflite and small.graph.json come with small.plan.json and small.h (sizes and offsets)",
     )  # fmt: skip
     p.add_argument(
         "--session", choices=("cc", "js"), action="append", default=[],
-        help="for onnxruntime: also write code that opens the model in C++ (cc) or JavaScript (js)",
+        help="for onnxruntime: also write the code that opens the model in C++ (cc) or JavaScript (js)",
     )  # fmt: skip
     _goal(p)
 
@@ -70,25 +70,27 @@ def _goal(p: Any, *, fit: bool = False) -> None:
     does = "find the largest size that fits into" if fit else "find the fastest plan that fits into"
     p.add_argument(
         "--budget", metavar="SIZE",
-        help=f"{does} this much memory: 256KiB, 80MB; for onnxruntime: memory of the process above the about 57 MiB of "
-        "Python and onnxruntime",
+        help=f"{does} this much memory, as 256KiB or 80MB; for onnxruntime: process memory above the about 49 MiB "
+        "that Python and onnxruntime take",
     )  # fmt: skip
     p.add_argument(
-        "--board", metavar="NAME", help="of a .tflite model: fit a microcontroller's board (lowtide research board)"
+        "--board",
+        metavar="NAME",
+        help="for .tflite: fit this microcontroller board (`lowtide research board` lists them)",
     )
-    p.add_argument("--slower", metavar="5%", help="allow a run to take longer than today (default: 5%%)")
+    p.add_argument("--slower", metavar="5%", help="the most that a run may take longer than today (default: 5%%)")
     p.add_argument(
         "--for", dest="target", metavar="TARGET",
-        help="the runtime, if not the usual one of the file format: onnxruntime, tflm, tflite, torch, generic (a "
-        "compiler); onnxruntime,portable: onnxruntime on any processor",
+        help="the runtime, if not the usual one for the file format: onnxruntime, tflm, tflite, torch, generic (a "
+        "compiler); onnxruntime,portable is onnxruntime on any processor",
     )  # fmt: skip
     model_sizes(p, several=not fit)
     research = p.add_argument_group("for research")
     research.add_argument("--only", metavar="A,B", help=f"try only these transformations: {', '.join(MEANS)}")
-    research.add_argument("--without", metavar="A,B", default="", help="try all but these")
+    research.add_argument("--without", metavar="A,B", default="", help="try all transformations but these")
     research.add_argument(
         "--time", type=seconds, default=10.0, metavar="SECONDS",
-        help="limit of each search (default: 10); measuring comes on top",
+        help="time limit of each search (default: 10); measuring comes on top",
     )  # fmt: skip
     research.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of random choices (default: 0)")
 

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 def check_line(check: Check, reserve: int, *, as_is: bool) -> str:
     """Whether a model fits, what is required and what there is, and how sure that is; `reserve` in bytes."""
     if check.status == "impossible" and not check.memories:
-        verdict = f"cannot fit with its ops whole, {_least(check, reserve)}"
+        verdict = f"cannot fit untiled, {_least(check, reserve)}"
     else:
         verdict = {
             "ok": "fits",
-            "unproved": "fits, but is not proved least",
+            "unproved": "fits, but is not proved optimal",
             "over_budget": "does not fit",
-            "impossible": "cannot fit with its ops whole, whatever the order",
+            "impossible": "cannot fit untiled, in any order",
         }[check.status]
     why = "" if check.conflict is None else f"; {check.conflict}"
     each = [
@@ -49,9 +49,9 @@ def sizes_of(check: Check) -> tuple[str, str, str]:
 
 def _proof(check: Check, *, as_is: bool) -> str:
     if as_is:
-        proof = "own order and offsets" if check.parts is not None else "own order"
+        proof = "file order and offsets" if check.parts is not None else "file order"
     elif check.status == "impossible" and not check.optimal:
-        proof = "peak not proved least"
+        proof = "peak not proved optimal"
     elif check.sure == "at most":
         proof = f"at least {check.least_bytes:,} B are needed; `lowtide plan` finds the least"
     else:
@@ -85,7 +85,7 @@ def _reuse_line(placed: Placement, capacity: int, count: str) -> str:
     if placed.reuse_cost is None:
         never = "proved not to fit" if placed.status == "impossible" else "no placement was found within"
         return f"{never} the capacity of {room}"
-    proof = "proved least" if placed.optimal else f"at least {placed.reuse_lower_bound:,}"
+    proof = "proved optimal" if placed.optimal else f"at least {placed.reuse_lower_bound:,}"
     return f"reuse costs {placed.reuse_cost:,}, {proof}; height {format_size(placed.height_bytes)} of {room}; {count}"
 
 
@@ -100,7 +100,7 @@ def placement_lines(placed: Placement, capacity: int | None, status: int) -> lis
             for m in placed.memories
         ]
         slow = f"{placed.slow_bytes or 0:,} B in slow memory, " + (
-            "proved fewest" if placed.optimal else f"at least {placed.slow_lower_bound_bytes or 0:,} B"
+            "proved optimal" if placed.optimal else f"at least {placed.slow_lower_bound_bytes or 0:,} B"
         )
         known = {"ok": slow, "over_budget": "does not fit", "impossible": "proved not to fit"}
         verdict = known[placed.status or "ok"]
@@ -109,7 +109,7 @@ def placement_lines(placed: Placement, capacity: int | None, status: int) -> lis
         return [f"{'; '.join(each)}; {verdict}; {count}", *why]
     if placed.reuse_lower_bound is not None:
         return [_reuse_line(placed, capacity or 0, count), *why]
-    bound = "proved least" if placed.optimal else f"lower bound {format_size(placed.lower_bound_bytes)}"
+    bound = "proved optimal" if placed.optimal else f"lower bound {format_size(placed.lower_bound_bytes)}"
     known = {0: "fits the capacity", 3: "over the capacity", 4: "proved not to fit the capacity"}
     fits = known.get(status, "interrupted before it was known whether it fits the capacity")
     verdict = "" if capacity is None else f"; {fits} of {format_size(capacity)}"

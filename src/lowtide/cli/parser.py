@@ -21,8 +21,8 @@ from lowtide.names import did_you_mean
 from lowtide.sizes import UNITS_TEXT
 
 _MODEL = (
-    "a .onnx, .tflite, .pt2, .graph.json or .hlo.txt (scheduled HLO) file, - (a graph JSON on stdin), zoo:NAME, or "
-    "FILE.py:FUNCTION (runs the user's own code)"
+    "an .onnx, .tflite, .pt2, .graph.json or .hlo.txt (scheduled HLO) file; - (a graph JSON on stdin); zoo:NAME; or "
+    "FILE.py:FUNCTION (runs that code)"
 )
 
 _RESEARCH = (
@@ -36,7 +36,7 @@ _SYNONYMS = {"--output": "-o", "--target": "--for", "--batch": "--dim"}
 
 _STATUS = (
     "exit status: 0 done; 2 wrong input or call; 3 over budget; 4 proved impossible;\n"
-    "5 verification failed; 6 --require-optimal and no proof; 130 interrupted, best\nplan written."
+    "5 verification failed; 6 not proved (--require-optimal); 130 interrupted, best\nplan written."
 )
 
 
@@ -89,7 +89,7 @@ class _Parser(argparse.ArgumentParser):
         if option == "--emit":
             hint = "; C is written by `lowtide emit MODEL -o DIR`"
         if set(words) <= {ALL, *ALLOWED}:
-            hint = "; several words of --allow stand with commas between, as in --allow fission,seams"
+            hint = "; separate transformations by commas, as in --allow fission,seams"
         self.error(f"unrecognized arguments: {' '.join(words)}{hint}")
 
 
@@ -145,9 +145,9 @@ def _parser(given: Sequence[str] = (), *, suites: bool = False, methods: bool = 
             doors[name](add, _MODEL)
         else:
             _command(add, name, tables[name], shared)
-    does = "everything else: methods of the papers, targets, sweeps, ..."
+    does = "every option of a plan, published methods, targets, sweeps, ..."
     group = front.add_parser(
-        GROUP, help=does, description="Rules and methods of your choice, those of the papers, tables and benchmarks.",
+        GROUP, help=does, description="Plans with every option, published methods, tables and benchmarks.",
         epilog="`lowtide research COMMAND --help` has examples.",
     )  # fmt: skip
     research, add = _commands_of(group)

@@ -199,7 +199,7 @@ _RULES = (
     (re.compile(r"(?<= )(does not fit|cannot fit|error)$", re.MULTILINE), RED),
     (re.compile(r"(?<!\S)(-\d+\.\d %)"), GREEN),
     (re.compile(r"(?<!\S)(\+\d+\.\d %)"), RED),
-    (re.compile(r"\b(proved least|peak proved optimal)\b"), BOLD),
+    (re.compile(r"\b(proved optimal|peak proved optimal)\b"), BOLD),
 )
 _BAR = 20
 

@@ -81,11 +81,12 @@ def model_sizes(parser: Any, *, several: bool = False) -> None:
     table = "; 1..8 prints a table" if several else ""
     parser.add_argument(
         "--dim", dest="dims", action="append", default=[], type=dim_or_dims, metavar="NAME=SIZE",
-        help=f"size of a free dimension, also INPUT:AXIS=SIZE; may be given several times{table}",
+        help=f"size of a free dimension, by its name or as INPUT:AXIS=SIZE; repeatable{table}",
     )  # fmt: skip
     parser.add_argument(
         "--shape", dest="dims", action="append", type=shape, metavar="NAME=AxBxC",
-        help="all sizes of an input, as image=1x3x640x640, or of an inner tensor whose shape is known only at run time",
+        help="shape of an input, as image=1x3x640x640, or of an inner tensor whose shape is known only at run time; "
+        "repeatable",
     )  # fmt: skip
 
 
@@ -119,10 +120,10 @@ def name_list(text: str) -> list[str]:
 def printing(parser: Any) -> None:
     """Options on what is printed."""
     group = parser.add_argument_group("what is printed")
-    group.add_argument("--json", action="store_true", help="print the result as JSON on stdout, and nothing else there")
+    group.add_argument("--json", action="store_true", help="print the result as JSON, and nothing else on stdout")
     loud = group.add_mutually_exclusive_group()
     loud.add_argument("-q", "--quiet", action="store_true", help="print only the result and errors")
-    loud.add_argument("-v", "--verbose", action="store_true", help="more figures; tracebacks")
+    loud.add_argument("-v", "--verbose", action="store_true", help="print more figures, and tracebacks")
 
 
 def move_cost(text: str) -> tuple[str, str]:

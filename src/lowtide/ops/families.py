@@ -12,30 +12,8 @@ from dataclasses import replace
 from math import prod
 from typing import Any, NamedTuple
 
-from lowtide.ops import rearrange, windows
+from lowtide.ops import forms, rearrange, windows
 from lowtide.ops.access import Access, Shape, Shapes, labelled, opaque
-from lowtide.ops.forms import (
-    Along,
-    Blocks,
-    Channelwise,
-    Concat,
-    Contraction,
-    Convolution,
-    Custom,
-    Form,
-    Generate,
-    Indexed,
-    Labelled,
-    Labels,
-    Opaque,
-    Pointwise,
-    Pool,
-    Reduction,
-    Repeat,
-    Reshape,
-    Split,
-    Transpose,
-)
 from lowtide.ops.index import NOTHING, Index
 
 
@@ -47,19 +25,19 @@ class Family(NamedTuple):
     flops: Callable[[Any, Shapes, Shapes], int]
 
 
-def access_of(form: Form, reads: Shapes, writes: Shapes) -> Access:
+def access_of(form: forms.Form, reads: Shapes, writes: Shapes) -> Access:
     """Which rows an op of this form reads, for operands and results of these shapes (None: left out)."""
     return FAMILIES[type(form)].access(form, reads, writes)
 
 
-def flops_of(form: Form, reads: Shapes, writes: Shapes) -> int:
+def flops_of(form: forms.Form, reads: Shapes, writes: Shapes) -> int:
     """Floating-point (or integer) operations of one run."""
     return FAMILIES[type(form)].flops(form, reads, writes)
 
 
-def family_of(form: Form) -> str:
+def family_of(form: forms.Form) -> str:
     """Name of a form's family."""
-    return form.family if isinstance(form, Labelled | Indexed | Custom) else FAMILIES[type(form)].name
+    return form.family if isinstance(form, forms.Labelled | forms.Indexed | forms.Custom) else FAMILIES[type(form)].name
 
 
 def elements(shape: Shape | None) -> int:
@@ -67,27 +45,27 @@ def elements(shape: Shape | None) -> int:
     return 0 if shape is None else prod(shape)
 
 
-def untiled(shape: Shape | None) -> Labels | None:
+def untiled(shape: Shape | None) -> forms.Labels | None:
     """Labels of an operand that is read in full."""
     return None if shape is None else (None,) * len(shape)
 
 
-def aligned_last(shape: Shape | None, rank: int) -> Labels | None:
+def aligned_last(shape: Shape | None, rank: int) -> forms.Labels | None:
     """Labels of an operand that is broadcast to `rank` dimensions, trailing ones aligned."""
     return None if shape is None else tuple(range(rank - len(shape), rank))
 
 
-def _pointwise(form: Pointwise, reads: Shapes, writes: Shapes) -> Access:
+def _pointwise(form: forms.Pointwise, reads: Shapes, writes: Shapes) -> Access:
     rank = len(writes[0] or ())
     labels = tuple(untiled(s) if i in form.literal else aligned_last(s, rank) for i, s in enumerate(reads))
     results = tuple(aligned_last(s, rank) or () for s in writes)
     return _of(form, labelled(labels, results, reads, writes))
 
 
-def _along(form: Along, reads: Shapes, writes: Shapes) -> Access:
+def _along(form: forms.Along, reads: Shapes, writes: Shapes) -> Access:
     rank = len(reads[form.data] or ())
 
-    def labels(i: int, shape: Shape | None) -> Labels | None:
+    def labels(i: int, shape: Shape | None) -> forms.Labels | None:
         if shape is None or i in form.literal:
             return untiled(shape)
         return tuple(None if d in form.dims or d < 0 else d for d in range(rank - len(shape), rank))
@@ -97,7 +75,7 @@ def _along(form: Along, reads: Shapes, writes: Shapes) -> Access:
     return _of(form, labelled(operands, results, reads, writes))
 
 
-def _channelwise(form: Channelwise, reads: Shapes, writes: Shapes) -> Access:
+def _channelwise(form: forms.Channelwise, reads: Shapes, writes: Shapes) -> Access:
     data = reads[0] or ()
     channels = data[form.channel]
     untiled_dims = set(form.untiled)
@@ -159,7 +137,7 @@ def _without_partial(
     )
 
 
-def _reduction(form: Reduction, reads: Shapes, writes: Shapes) -> Access:
+def _reduction(form: forms.Reduction, reads: Shapes, writes: Shapes) -> Access:
     rank = len(reads[0] or ())
     lost = None if form.merge is None else 0
     data = tuple(d if lost is not None or d not in form.dims else None for d in range(rank))
@@ -172,11 +150,11 @@ def _reduction(form: Reduction, reads: Shapes, writes: Shapes) -> Access:
     return _of(form, access, merge=form.merge or "sum", merged=form.merged)
 
 
-def _contraction(form: Contraction, reads: Shapes, writes: Shapes) -> Access:
+def _contraction(form: forms.Contraction, reads: Shapes, writes: Shapes) -> Access:
     return _of(form, labelled(form.reads, form.writes, reads, writes), merged=form.merged, once=form.once)
 
 
-def _contraction_flops(form: Contraction, reads: Shapes, writes: Shapes) -> int:
+def _contraction_flops(form: forms.Contraction, reads: Shapes, writes: Shapes) -> int:
     sizes: dict[int, int] = {}
     for labels, shape in [*zip(form.reads, reads, strict=True), *zip(form.writes, writes, strict=True)]:
         for label, size in zip(labels or (), shape or (), strict=True):
@@ -185,10 +163,10 @@ def _contraction_flops(form: Contraction, reads: Shapes, writes: Shapes) -> int:
     return 2 * prod(sizes.values())
 
 
-def _labels(form: Labelled, reads: Shapes, writes: Shapes) -> Access:
+def _labels(form: forms.Labelled, reads: Shapes, writes: Shapes) -> Access:
     everywhere = set(form.writes[0]).intersection(*form.writes[1:]) if form.writes else set[int | None]()
 
-    def kept(labels: Labels | None) -> Labels | None:
+    def kept(labels: forms.Labels | None) -> forms.Labels | None:
         return labels and tuple(label if label in everywhere else None for label in labels)
 
     operands = tuple(kept(labels) for labels in form.reads)
@@ -196,7 +174,7 @@ def _labels(form: Labelled, reads: Shapes, writes: Shapes) -> Access:
     return _of(form, labelled(operands, results, reads, writes, broadcast=form.broadcast))
 
 
-def _generate(form: Generate, reads: Shapes, writes: Shapes) -> Access:
+def _generate(form: forms.Generate, reads: Shapes, writes: Shapes) -> Access:
     sizes = (writes[0] or ()) if form.free else ()
     outputs = tuple(tuple(range(len(s or ()))) if form.free else (None,) * len(s or ()) for s in writes)
     inputs = tuple(
@@ -206,7 +184,11 @@ def _generate(form: Generate, reads: Shapes, writes: Shapes) -> Access:
     return Access(sizes, outputs, inputs, literal=form.literal)
 
 
-def _of(form: Pointwise | Along | Reduction | Contraction | Labelled, access: Access, **fields: Any) -> Access:
+def _of(
+    form: forms.Pointwise | forms.Along | forms.Reduction | forms.Contraction | forms.Labelled,
+    access: Access,
+    **fields: Any,
+) -> Access:
     return replace(access, exact=form.exact, literal=form.literal, **fields)
 
 
@@ -219,22 +201,22 @@ def _result(form: Any, reads: Shapes, writes: Shapes) -> int:
 
 
 FAMILIES: Mapping[type, Family] = {
-    Pointwise: Family("pointwise", _pointwise, _result),
-    Along: Family("along", _along, lambda form, reads, writes: form.cost * elements(reads[form.data])),
-    Channelwise: Family("channelwise", _channelwise, lambda form, reads, writes: form.cost * elements(reads[0])),
-    Convolution: Family("convolution", windows.convolution, windows.convolution_flops),
-    Pool: Family("pool", windows.pool, windows.pool_flops),
-    Reduction: Family("reduction", _reduction, lambda form, reads, writes: elements(reads[0])),
-    Contraction: Family("contraction", _contraction, _contraction_flops),
-    Labelled: Family("labelled", _labels, lambda form, reads, writes: form.flops),
-    Reshape: Family("rearrange", rearrange.reshape, _nothing),
-    Transpose: Family("rearrange", rearrange.transpose, _nothing),
-    Blocks: Family("rearrange", rearrange.blocks, _nothing),
-    Concat: Family("piece", rearrange.concat, _nothing),
-    Indexed: Family("piece", rearrange.indexed, _result),
-    Split: Family("piece", rearrange.split, _nothing),
-    Repeat: Family("piece", rearrange.repeat, _nothing),
-    Generate: Family("generate", _generate, _nothing),
-    Custom: Family("custom", lambda form, reads, writes: form.access, lambda form, reads, writes: form.flops),
-    Opaque: Family("opaque", lambda form, reads, writes: opaque(reads, writes), _nothing),
+    forms.Pointwise: Family("pointwise", _pointwise, _result),
+    forms.Along: Family("along", _along, lambda form, reads, writes: form.cost * elements(reads[form.data])),
+    forms.Channelwise: Family("channelwise", _channelwise, lambda form, reads, writes: form.cost * elements(reads[0])),
+    forms.Convolution: Family("convolution", windows.convolution, windows.convolution_flops),
+    forms.Pool: Family("pool", windows.pool, windows.pool_flops),
+    forms.Reduction: Family("reduction", _reduction, lambda form, reads, writes: elements(reads[0])),
+    forms.Contraction: Family("contraction", _contraction, _contraction_flops),
+    forms.Labelled: Family("labelled", _labels, lambda form, reads, writes: form.flops),
+    forms.Reshape: Family("rearrange", rearrange.reshape, _nothing),
+    forms.Transpose: Family("rearrange", rearrange.transpose, _nothing),
+    forms.Blocks: Family("rearrange", rearrange.blocks, _nothing),
+    forms.Concat: Family("piece", rearrange.concat, _nothing),
+    forms.Indexed: Family("piece", rearrange.indexed, _result),
+    forms.Split: Family("piece", rearrange.split, _nothing),
+    forms.Repeat: Family("piece", rearrange.repeat, _nothing),
+    forms.Generate: Family("generate", _generate, _nothing),
+    forms.Custom: Family("custom", lambda form, reads, writes: form.access, lambda form, reads, writes: form.flops),
+    forms.Opaque: Family("opaque", lambda form, reads, writes: opaque(reads, writes), _nothing),
 }

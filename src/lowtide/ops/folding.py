@@ -99,7 +99,7 @@ def run_folded(graph: Graph) -> Graph:
 
 
 def _in_between(graph: Graph, running: Mapping[int, Op]) -> tuple[Op, ...]:
-    """The ops in own order, and each of `running` at its place in the file, or before the first that reads from it.
+    """The ops in file order, and each of `running` at its place in the file, or before the first that reads from it.
     One that has to run after an op that comes later waits for that op, as in `lowtide.write.slots`."""
     rank = {op_id: k for k, op_id in enumerate(graph.file_order)}
     makers = {t: op.id for op in running.values() for t in op.outputs}

@@ -217,22 +217,6 @@ class Opaque:
 
 
 Form = (
-    Pointwise
-    | Along
-    | Channelwise
-    | Convolution
-    | Pool
-    | Reduction
-    | Contraction
-    | Labelled
-    | Reshape
-    | Transpose
-    | Blocks
-    | Concat
-    | Indexed
-    | Split
-    | Repeat
-    | Generate
-    | Custom
-    | Opaque
-)
+    Pointwise | Along | Channelwise | Convolution | Pool | Reduction | Contraction | Labelled | Reshape | Transpose
+    | Blocks | Concat | Indexed | Split | Repeat | Generate | Custom | Opaque
+)  # fmt: skip

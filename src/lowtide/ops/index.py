@@ -31,7 +31,6 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 Range = tuple[int, int]  # rows ``[first, end)``; empty ranges are ``(0, 0)``
-
 FIXED = -1  # the axis of an index that reads the same rows whatever the part
 
 

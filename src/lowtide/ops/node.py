@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from lowtide.graph import Graph, Op, Tensor
 from lowtide.ops.access import Shape, Shapes
+from lowtide.ops.forms import Form
 
 _CODES = {
     "bool": "?", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q",
@@ -124,3 +126,11 @@ def _shape(tensor: Tensor) -> Shape:
     if tensor.shape is None:
         raise NoForm(f"the shape of {tensor.label} is not known")
     return tensor.shape
+
+
+Row = Callable[[Node], Form]  # canonical parameters of an op of some type
+
+
+def by_type(*tables: Mapping[str, Row]) -> dict[str, Row]:
+    """The row of each op type. A key of a table names the types of its row, separated by spaces."""
+    return {name: row for table in tables for names, row in table.items() for name in names.split()}

@@ -135,30 +135,20 @@ def adapter(graph: Graph) -> Adapter | None:
 def accumulating(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Accumulating | None:
     """The op that adds a part of an op along an axis to the sum of those before; None: its format has none."""
     offered = getattr(adapter(graph), "accumulating", None)
-    if (
-        offered is None
-        or op_meaning.opaque is not None
-        or op.bodies
-        or op.after
-        or op.writes
-        or axis not in op_meaning.access.reduce
-    ):
+    if offered is None or not _is_by_itself(op, op_meaning) or axis not in op_meaning.access.reduce:
         return None
     return offered(graph, op, op_meaning)
+
+
+def _is_by_itself(op: Op, op_meaning: Meaning) -> bool:
+    """Whether an op is known, and computes from its operands alone."""
+    return op_meaning.opaque is None and not (op.bodies or op.after or op.writes)
 
 
 def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | None:
     """How parts of an op along an axis of its access are written in its format; None if they cannot be."""
     module = adapter(graph)
-    if (
-        module is None
-        or op_meaning.opaque is not None
-        or op_meaning.random
-        or op_meaning.mutates
-        or op.bodies
-        or op.after
-        or op.writes
-    ):
+    if module is None or not _is_by_itself(op, op_meaning) or op_meaning.random or op_meaning.mutates:
         return None
     if op_meaning.access.exactness(axis) == "never":
         return None

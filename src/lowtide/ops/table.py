@@ -23,59 +23,39 @@ class OpKind:
 
 
 TABLE: tuple[OpKind, ...] = (
-    OpKind(
-        "reshape", True, False, "none",
+    OpKind("reshape", True, False, "none",
         ("Reshape", "Flatten", "Squeeze", "Unsqueeze",
          "RESHAPE", "SQUEEZE", "EXPAND_DIMS",
-         "aten.view", "aten._unsafe_view", "aten.reshape", "aten.flatten", "aten.squeeze", "aten.unsqueeze"),
-    ),
-    OpKind(
-        "identity", True, False, "none",
-        ("Identity", "Dropout", "aten.alias", "aten.detach"),
-    ),
-    OpKind(
-        "unary", False, True, "first",
+         "aten.view", "aten._unsafe_view", "aten.reshape", "aten.flatten", "aten.squeeze", "aten.unsqueeze")),
+    OpKind("identity", True, False, "none", ("Identity", "Dropout", "aten.alias", "aten.detach")),
+    OpKind("unary", False, True, "first",
         ("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil", "Cos", "Cosh", "Erf", "Exp",
          "Floor", "IsInf", "IsNaN", "Log", "Neg", "Not", "Reciprocal", "Round", "Sign", "Sin", "Sinh", "Sqrt", "Tan",
          "ABS", "CEIL", "COS", "EXP", "FLOOR", "LOG", "LOGICAL_NOT", "NEG", "ROUND", "RSQRT", "SIGN", "SIN", "SQRT",
          "SQUARE",
          "aten.abs", "aten.ceil", "aten.cos", "aten.erf", "aten.exp", "aten.floor", "aten.log", "aten.neg",
-         "aten.reciprocal", "aten.round", "aten.rsqrt", "aten.sign", "aten.sin", "aten.sqrt", "aten.isnan"),
-    ),
-    OpKind(
-        "activation", False, True, "first",
+         "aten.reciprocal", "aten.round", "aten.rsqrt", "aten.sign", "aten.sin", "aten.sqrt", "aten.isnan")),
+    OpKind("activation", False, True, "first",
         ("Celu", "Elu", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Relu", "Selu", "Shrink", "Sigmoid",
          "Softplus", "Softsign", "Swish", "Tanh", "ThresholdedRelu",
          "ELU", "GELU", "HARD_SWISH", "LEAKY_RELU", "LOGISTIC", "RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "TANH",
          "aten.elu", "aten.gelu", "aten.hardsigmoid", "aten.hardswish", "aten.hardtanh", "aten.leaky_relu", "aten.relu",
-         "aten.sigmoid", "aten.silu", "aten.softplus", "aten.tanh"),
-    ),
-    OpKind(
-        "clip", False, True, "first",
-        ("Clip", "aten.clamp", "aten.clamp_min", "aten.clamp_max"),
-    ),
-    OpKind(
-        "cast", False, True, "first",
-        ("Cast", "CastLike", "CAST", "aten._to_copy"),
-    ),
-    OpKind(
-        "binary", False, True, "any",
+         "aten.sigmoid", "aten.silu", "aten.softplus", "aten.tanh")),
+    OpKind("clip", False, True, "first", ("Clip", "aten.clamp", "aten.clamp_min", "aten.clamp_max")),
+    OpKind("cast", False, True, "first", ("Cast", "CastLike", "CAST", "aten._to_copy")),
+    OpKind("binary", False, True, "any",
         ("Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater",
          "GreaterOrEqual", "Less", "LessOrEqual", "Mod", "Mul", "Or", "Pow", "PRelu", "Sub", "Xor",
          "ADD", "DIV", "EQUAL", "FLOOR_DIV", "FLOOR_MOD", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL",
          "LOGICAL_AND", "LOGICAL_OR", "MAXIMUM", "MINIMUM", "MUL", "NOT_EQUAL", "POW", "PRELU", "SQUARED_DIFFERENCE",
          "SUB",
          "aten.add", "aten.div", "aten.eq", "aten.ge", "aten.gt", "aten.le", "aten.lt", "aten.maximum", "aten.minimum",
-         "aten.mul", "aten.ne", "aten.pow", "aten.sub"),
-    ),
+         "aten.mul", "aten.ne", "aten.pow", "aten.sub")),
     OpKind(
         "variadic", False, True, "any",
         ("Max", "Mean", "Min", "Sum", "Where", "ADD_N", "SELECT", "SELECT_V2", "aten.where"),
     ),
-    OpKind(
-        "batch_normalisation", False, False, "first",
-        ("BatchNormalization",),
-    ),
+    OpKind("batch_normalisation", False, False, "first", ("BatchNormalization",)),
 )  # fmt: skip
 """`batch_normalisation` is not elementwise in HMCOS's list, but at inference a kernel may run it in place."""
 

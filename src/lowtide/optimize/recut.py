@@ -68,7 +68,7 @@ def realised(graph: Graph, parts: PartGraph, memory: MemoryModel) -> Realised:
 
 
 def region_windows(parts: PartGraph) -> list[tuple[int, int]]:
-    """Steps ``[begin, end)`` of the own order from each region's first part to its last."""
+    """Steps ``[begin, end)`` of the file order from each region's first part to its last."""
     of_op = {cut.op: k for k, region in enumerate(parts.regions) for cut in region.cuts}
     regions = _regions_of(parts.graph, parts, of_op)
     steps: dict[int, list[int]] = {}
@@ -104,7 +104,7 @@ def recuts(
     """The parts with some regions cut anew, in an own order to begin with: by the way that leads furthest below their
     peak, then with twice as many stripes in each region that is as high, at each pace.
 
-    `memory`: of the graph that was cut, under a target. `ordered`: of the part graph, whose own order is the one that
+    `memory`: of the graph that was cut, under a target. `ordered`: of the part graph, whose file order is the one that
     was found. `least`: bytes; no lower peak is of use.
     """
     now = realised(cutter.graph, parts, ordered)

@@ -3,7 +3,7 @@
 Eliminations often save jointly: without one concat, the peak moves to the next. So the search applies all of them, or
 all near the peak of the untiled order, whichever is lower. Then it restores concats, half of the rest at a time, while
 the exact scheduler finds an order within the same peak. The rest has the fewest parts that this search finds. A bound
-is over orders of these parts.
+is over orders of these tiles.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class OpEntry(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class GraphDocument(msgspec.Struct, forbid_unknown_fields=True):
-    """A graph whose own order is the order of `ops`. `dialect`: whose names the types of the ops are. `source`: where
+    """A graph whose file order is the order of `ops`. `dialect`: whose names the types of the ops are. `source`: where
     it comes from, for people."""
 
     name: str

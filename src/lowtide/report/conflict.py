@@ -67,10 +67,10 @@ def _too_small_for_cuts(plan: Plan, name: str, capacity_bytes: int) -> str:
     """The same where ops may be cut, and the best cuts that were found are too large."""
     search = plan.search or {}
     op = _op_text(plan, int(search["cut_floor_op"]))
-    least = f"however it is cut along one dimension, {op} needs {search['cut_floor_bytes']:,} B"
+    least = f"tiled along any one dimension, {op} needs {search['cut_floor_bytes']:,} B"
     if search["cut_floor_bytes"] > capacity_bytes:
         return f"{least}; {name} has {capacity_bytes:,} B"
-    return f"no cuts were found with which every op fits the {capacity_bytes:,} B of {name}; {least}"
+    return f"no tiling was found with which every op fits the {capacity_bytes:,} B of {name}; {least}"
 
 
 def _op_text(plan: Plan, at: int) -> str:

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from lowtide.optimize.curve import Curve, CurvePoint
     from lowtide.optimize.recompute.front import Front
 
-AGAINST = "against own order"  # what per cent of bytes are of, wherever plans of one model stand below each other
+AGAINST = "against file order"  # what per cent of bytes are of, wherever plans of one model stand below each other
 
 
 def _arena(curve: Curve, point: CurvePoint) -> tuple[str, ...]:
-    """All that the runtime needs, where that is more than the peak, against what it needs for the own order."""
+    """All that the runtime needs, where that is more than the peak, against what it needs for the file order."""
     first = curve.points[0]
     if first.arena_bytes is None or point.arena_bytes is None:
         return ()
@@ -31,12 +31,12 @@ def curve_text(curve: Curve) -> str:
     head = [
         ("model", f"{curve.graph}, {first.ops:,} ops"),
         ("target", curve.target),
-        ("own order peak", format_size(curve.own_order_peak_bytes)),
+        ("file order peak", format_size(curve.own_order_peak_bytes)),
     ]
     kept, timed = first.arena_bytes is not None, first.nanoseconds is not None
     rows: list[tuple[str, ...]] = [
         ("peak", AGAINST, "ops", "", "regions", *(("arena", AGAINST) if kept else ()),
-         *(("predicted", "against uncut") if timed else ()))
+         *(("predicted", "against untiled") if timed else ()))
     ]  # fmt: skip
     for point in curve.points:
         against = change(curve.own_order_peak_bytes, point.peak_bytes)
@@ -44,16 +44,20 @@ def curve_text(curve: Curve) -> str:
         row = (format_size(point.peak_bytes), against, f"{point.ops:,}", times, f"{point.regions:,}")
         rows.append((*row, *_arena(curve, point), *(_time(first, point) if timed else ())))
     right = [0, 2, 3, 4, *range(5, len(rows[0]))]
-    lines = [columns(head), "", columns(rows, right=right), "", "the first row is the best order, uncut", ""]
+    lines = [columns(head), "", columns(rows, right=right), "", "the first row is the best order, untiled", ""]
     if kept:
-        lines += ["arena: the peak, and what the runtime keeps beside it for each op and tensor", ""]
+        lines += ["arena: the peak and the runtime's own data for each op and tensor", ""]
     if len(curve.points) == 1:
-        lines.append("no cut along this order gives less" if curve.complete else "the time was up; nothing was cut")
+        lines.append(
+            "no tiling along this order needs less"
+            if curve.complete
+            else "the time limit was reached; nothing was tiled"
+        )
     else:
         option = "--cost C.json --max-overhead 10%" if timed else "--max-ops N"
         lines.append(f"lowtide research plan --allow fission {option}, or --budget SIZE, takes one of these")
         if not curve.complete:
-            lines.append("the time was up: lower peaks may be there (--time)")
+            lines.append("the time limit was reached: lower peaks may exist (--time)")
     return "\n".join(lines)
 
 
@@ -69,13 +73,13 @@ def front_text(front: Front) -> str:
     head = [
         ("model", front.graph),
         ("target", front.target),
-        ("own order peak", format_size(front.own_order_peak_bytes)),
+        ("file order peak", format_size(front.own_order_peak_bytes)),
         ("a single op", f"{format_size(front.floor_bytes)}: no plan needs less"),
     ]
     if any(point.parts > 1 for point in front.points):
         return _step_text(front)
     away = front.counted == "nanoseconds"
-    rows: list[tuple[str, ...]] = [("peak", AGAINST, "added", "at least", "runs again", *(["stored"] if away else []))]
+    rows: list[tuple[str, ...]] = [("peak", AGAINST, "added", "at least", "recomputed", *(["stored"] if away else []))]
     for point in front.points:
         against = change(front.own_order_peak_bytes, point.peak_bytes)
         added = "" if point is first else f"{100 * point.overhead:.3f} %"
@@ -86,13 +90,13 @@ def front_text(front: Front) -> str:
     lines.append("the first row is the best order, in which each op runs once")
     lines += [f"added: {COUNTED[front.counted]}; at least: what no plan of that peak adds less than", ""]
     if len(front.points) == 1:
-        what = "nothing that is allowed gives less" if away else "running ops again gives no less"
-        lines.append(what if front.complete else "the time was up; nothing was found")
+        what = "nothing that is allowed needs less" if away else "recomputation needs no less"
+        lines.append(what if front.complete else "the time limit was reached; nothing was found")
     else:
         allow = "with the same --allow and --cost," if away else "--allow recompute"
         lines.append(f"lowtide research plan {allow} --budget SIZE, or --max-overhead 10%, takes these or better")
         if not front.complete:
-            lines.append("the time was up: lower peaks may be there (--time)")
+            lines.append("the time limit was reached: lower peaks may exist (--time)")
     return "\n".join(lines)
 
 
@@ -102,20 +106,20 @@ def _step_text(front: Front) -> str:
     head = [
         ("model", front.graph),
         ("target", front.target),
-        ("own order peak", format_size(own)),
-        ("with any parts", f"{format_size(front.floor_bytes)}: no plan needs less"),
+        ("file order peak", format_size(own)),
+        ("with any tiling", f"{format_size(front.floor_bytes)}: no plan needs less"),
     ]
-    rows: list[tuple[str, ...]] = [("peak", AGAINST, "added", "parts", "ops in parts", "runs again")]
+    rows: list[tuple[str, ...]] = [("peak", AGAINST, "added", "tiles", "ops tiled", "recomputed")]
     for point in front.points:
         ops = f"{point.ops_in_parts:,}" if point.ops_in_parts else ""
         row = (format_size(point.peak_bytes), change(own, point.peak_bytes), f"{100 * point.overhead:.2f} %")
         rows.append((*row, f"{point.parts:,}", ops, f"{point.runs_again:,}"))
     lines = [columns(head), "", columns(rows, right=[0, 2, 3, 4, 5]), ""]
-    lines += ["added: to the predicted time; runs again: in each part", ""]
+    lines += ["added: to the predicted time; recomputed: in each tile", ""]
     command = "lowtide research plan --allow recompute,fission"
     lines.append(f"{command} --budget SIZE, or --max-overhead 10%, takes one of these")
     if not front.complete:
-        lines.append("the time was up: lower peaks may be there (--time)")
+        lines.append("the time limit was reached: lower peaks may exist (--time)")
     return "\n".join(lines)
 
 
@@ -123,16 +127,12 @@ def sweep_text(rows: Sequence[Mapping[str, Any]]) -> str:
     """One line a row; what all of them have in common, and what none has, is left out."""
     shown = {
         "model": "model", "target": "target", "budget_bytes": "budget", "options": "options", "ops": "ops",
-        "own_order_peak_bytes": "own order", "peak_bytes": "peak", "lower_bound_bytes": "lower bound",
+        "own_order_peak_bytes": "file order", "peak_bytes": "peak", "lower_bound_bytes": "lower bound",
         "required_bytes": "required", "status": "", "error": "",
     }  # fmt: skip
     kept = [name for name in shown if any(row[name] not in (None, "") for row in rows)]
     right = [i for i, name in enumerate(kept) if name.endswith("_bytes") or name == "ops"]
-    lines = [[_cell(row[name]) for name in kept] for row in rows]
+    lines = [
+        ["" if v is None else f"{v:,}" if isinstance(v, int) else str(v) for v in map(row.get, kept)] for row in rows
+    ]
     return columns([[shown[name] for name in kept], *lines], right=tuple(right))
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:,}" if isinstance(value, int) else str(value)

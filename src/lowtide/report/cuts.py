@@ -29,7 +29,7 @@ def not_cut_text(plan: Plan) -> str | None:
     if "cut_required_bytes" not in search:
         return None
     live, required = (format_size(search[key]) for key in ("cut_peak_bytes", "cut_required_bytes"))
-    return f"the best cuts that were found have {live} live at once, and need {required} in all"
+    return f"the best tiling found has {live} live at once, but needs {required} in total"
 
 
 def _halos_text(plan: Plan) -> str:
@@ -37,7 +37,7 @@ def _halos_text(plan: Plan) -> str:
     cut = [r for r in plan.all_rewrites if isinstance(r, CutRegion)]
     recomputed = sum(any(c.begins is not None for c in r.ops) for r in cut)
     added = 100 * plan.halos.overhead if plan.halos is not None else 0.0
-    return f"halos of {format_count(recomputed, 'region')} computed again, {added:.1f} % more multiplications"
+    return f"recomputed halos in {format_count(recomputed, 'region')}, {added:.1f} % more multiplications"
 
 
 def cut_text(plan: Plan) -> str:
@@ -55,9 +55,9 @@ def cut_text(plan: Plan) -> str:
     best = "" if without is None else f"; the best order without: {format_size(without)}"
     where = [f"{format_count(cut - at_concats, 'op')} in {format_count(len(regions), 'region')}"] if regions else []
     where += [f"{format_count(len(by_sections), 'product')} by sections"] if by_sections else []
-    where += [f"{format_count(at_concats, 'op')} at the seams of concats"] if at_concats else []
+    where += [f"{format_count(at_concats, 'op')} by concat elimination"] if at_concats else []
     where += [_halos_text(plan)] if plan.halos is not None else []
-    often = f", in {len(rounds)} rounds" if len(rounds) > 1 else ""
+    often = f", in {len(rounds)} passes" if len(rounds) > 1 else ""
     return (
         f"{', '.join(where)}{often}: {len(plan.order):,} ops run instead of "
         f"{own:,}; outputs {EXACTNESS[plan.exactness or 'bits']}{best}"
@@ -69,7 +69,7 @@ def fission_rows(plan: Plan) -> list[tuple[str, str]]:
     claim = plan.fission
     if claim is None:
         return []
-    parts = [("in parts", _part_text(part)) for part in claim.parts] or [("in parts", "no op")]
+    parts = [("in tiles", _part_text(part)) for part in claim.parts] or [("in tiles", "no op")]
     if claim.merged:
         count = sum(len(merge.products) for merge in claim.merged)
         text = f"{format_count(count, 'product')} that read the same run as {len(claim.merged)}, gradients likewise"
@@ -78,7 +78,7 @@ def fission_rows(plan: Plan) -> list[tuple[str, str]]:
     bound = "" if claim.max_overhead is None else f", {100 * claim.max_overhead:g} % allowed"
     time = (
         f"{1e3 * claim.predicted_seconds:,.2f} ms predicted on {claim.device or 'the cost file'}, "
-        f"{100 * claim.overhead:+.2f} % beside the step as it stands{bound}{_least(claim)}; results {exact}"
+        f"{100 * claim.overhead:+.2f} % compared with the unmodified step{bound}{_least(claim)}; results {exact}"
     )
     return [*parts, ("time", time)]
 
@@ -93,8 +93,8 @@ def _part_text(part: PlanFission) -> str:
     recomputed = sum(1 for r in part.body.get("rewrites") or () if r["kind"] == "recompute")
     body, swapping = format_size(int(part.body["required_bytes"])), part.body.get("swapping")
     return (
-        f"{format_count(len(part.ops), 'op')} in {len(part.ends)} parts, {body} each; "
-        f"{format_count(recomputed, 'run')} again in each" + ("" if swapping is None else _moved_text(part, swapping))
+        f"{format_count(len(part.ops), 'op')} in {len(part.ends)} tiles, {body} each; "
+        f"{recomputed:,} recomputed in each" + ("" if swapping is None else _moved_text(part, swapping))
     )
 
 
@@ -131,7 +131,7 @@ def alias_rows(plan: Plan, *, verbose: bool) -> list[tuple[str, str]]:
     named = [("", _alias_text(r, tensors[r.tensor], tensors[r.of], ops[r.op])) for r in shown]
     more = len(aliases) - len(shown)
     named += [("", f"and {more:,} smaller (-v names them all)")] if more else []
-    return [("lies in", f"{format_count(len(aliases), 'tensor')} in others{rows}{best}{least}"), *named]
+    return [("aliases", f"{format_count(len(aliases), 'tensor')} in the memory of others{rows}{best}{least}"), *named]
 
 
 def _alias_text(alias: TensorAlias, tensor: PlanTensor, of: PlanTensor, op: PlanOp) -> str:
@@ -161,7 +161,7 @@ def loop_rows(plan: Plan) -> list[tuple[str, str]]:
     search = plan.search or {}
     path = search.get("loops_path_complete")
     if path is not None:
-        apart = " whose rings lie side by side" if any(loop.kept_bytes is not None for loop in plan.loops) else ""
+        apart = " with line buffers side by side" if any(loop.kept_bytes is not None for loop in plan.loops) else ""
         paths = f"all paths of loops along the order{apart}"
         least = f"least over {paths}" if path else "the search for loops was stopped"
         if path and search["loops_least_path_bytes"] < search["loops_path_bytes"]:
@@ -198,14 +198,9 @@ def _loop_lines(loop: PlanLoop, label: str) -> list[str]:
 def _line_buffer_cells(loop: PlanLoop, tensor: str, lines: PlanLineBuffer) -> tuple[str, ...]:
     """Name, how many positions of which dimension, their bytes."""
     dims = ", ".join(str(d) for d in loop.axis[tensor])
-    streamed = ", handed over" if tensor in loop.streamed else ""
+    streamed = ", streamed" if tensor in loop.streamed else ""
     name = shorten(lines.name, _NAME) if lines.name else f"tensor {tensor}"
-    return (
-        f"  {name}",
-        f"{lines.slots:,}",
-        f"of dimension {dims}{streamed}",
-        f"{lines.slots * lines.bytes:,} B",
-    )
+    return (f"  {name}", f"{lines.slots:,}", f"of dimension {dims}{streamed}", f"{lines.slots * lines.bytes:,} B")
 
 
 def loop_run_text(run: LoopRunReport) -> str:
@@ -220,8 +215,11 @@ def loop_run_text(run: LoopRunReport) -> str:
             ),
             (
                 "",
-                f"{run.compared_bytes:,} B read from it, all as {run.runtime} made them; {n} there at the end{vacuous}",
+                f"{run.compared_bytes:,} B read from it, all as {run.runtime} made them; {n} complete{vacuous}",
             ),
-            ("", "tensors are the runtime's own, ops were not computed in parts; `lowtide research probe` does that"),
+            (
+                "",
+                "tensor values are the runtime's; ops were not run in tiles (`lowtide research probe` does that)",
+            ),
         ]
     )

@@ -11,10 +11,10 @@ from lowtide.sizes import format_size
 
 NOBODYS = "target generic: the rules of a compiler, not those of a runtime"
 _BY_DEFAULT = {
-    "TFLM": "the file as it stands",
-    "LiteRT": "the file as it stands, no delegates",
-    "onnxruntime": "its defaults for the file as it stands, optimiser off, weights and inputs apart",
-    "PyTorch, eager": "the program as it stands, weights and inputs apart",
+    "TFLM": "the unmodified file",
+    "LiteRT": "the unmodified file, no delegates",
+    "onnxruntime": "its defaults for the unmodified file, optimiser off, weights and inputs apart",
+    "PyTorch, eager": "the unmodified program, weights and inputs apart",
 }
 
 
@@ -37,7 +37,7 @@ def _worse_lines(figures: Sequence[RuntimeFigure], target: str) -> list[str]:
     worse = [f for f in figures if f.planned_bytes is not None and f.planned_bytes > f.default_bytes]
     if not worse:
         return []
-    better = "keep the file as it stands"
+    better = "use the file unmodified"
     if figures[0].runtime == "onnxruntime":
         own = target.partition(",")[0] == "onnxruntime"
         better = f"plan with {'lowtide plan' if own else '--target onnxruntime'}, or {better}"
@@ -81,7 +81,7 @@ class KernelChoice:
     """The best plan found for one choice of kernels, in bytes.
 
     `head_bytes`: tensors and scratch as TFLM places them. `required_bytes`: the smallest kTensorArenaSize; `exact`: to
-    the byte for the target's build, else at least that. `optimal`: the peak is proved least. `plan`: all of it.
+    the byte for the target's build, else at least that. `optimal`: the peak is proved optimal. `plan`: all of it.
     """
 
     head_bytes: int

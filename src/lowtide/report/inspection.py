@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _PLAIN_BARS = " .:-=+*#@"
-MOST_LIVE = 12
-"""Storages listed at the peak; the rest is summed up in a line."""
+MOST_LIVE = 12  # storages listed at the peak; the rest is summed up in a line
 
 
 def sparkline(values: Sequence[int], width: int, *, plain: bool = False) -> str:
@@ -44,16 +43,13 @@ def inspection_text(
     label = labels(_names(inspection), cut)
     best = f"{format_size(inspection.peak_bytes)}, {change(inspection.own_order_peak_bytes, inspection.peak_bytes)}"
     if inspection.optimal:
-        best += ", proved least"
+        best += ", proved optimal"
     if inspection.stopped in CUT_SHORT:
         best += f", {CUT_SHORT[inspection.stopped]}"
-    head = [
-        ("model", f"{inspection.graph}, {format_count(inspection.ops, 'op')}"),
-        ("target", inspection.target),
-    ]
+    head = [("model", f"{inspection.graph}, {format_count(inspection.ops, 'op')}"), ("target", inspection.target)]
     lines = [columns(head), "", *figures_rows(inspection.runtime_figures, inspection.target)]
     head = [
-        ("own order peak", format_size(inspection.own_order_peak_bytes)),
+        ("file order peak", format_size(inspection.own_order_peak_bytes)),
         ("best known peak", best),
         ("lower bound", format_size(inspection.lower_bound_bytes)),
         (
@@ -66,26 +62,26 @@ def inspection_text(
     if inspection.arena_lost is not None:
         head.append(("bytes lost", inspection.arena_lost.text))
     if inspection.fission is not None:
-        head.append(("cuts could give", _fission_text(inspection, label)))
+        head.append(("with tiling", _fission_text(inspection, label)))
     lines.append(columns(head))
     peak = inspection.peak
     if peak is None:
         return "\n".join(lines)
     bars = sparkline(inspection.footprint_bytes, width, plain=plain)
     at = next(k for k in range(len(bars)) if (k + 1) * len(inspection.footprint_bytes) // len(bars) > peak.step)
-    lines += ["", "footprint over the own order:", f"|{bars}|", " " * (at + 1) + "^"]
+    lines += ["", "live bytes at each step, in file order:", f"|{bars}|", " " * (at + 1) + "^"]
     several = inspection.steps_at_peak > 1
     many = f"{inspection.steps_at_peak:,} steps reach the peak, the first is" if several else "the peak is at"
     lines.append(f"{many} step {peak.step:,}: {_op_text(peak.op, label)}")
     lines += ["", _live_table(peak, label, room)]
     if peak.live and all(entry.peak_if_gone_bytes == inspection.own_order_peak_bytes for entry in peak.live):
-        lines += ["", "no one of them lowers the peak: other steps reach it too"]
+        lines += ["", "removing one of them does not lower the peak: other steps reach it too"]
     if inspection.runners_up:
         highest = inspection.runners_up
         rows_up = [(f"{r.footprint_bytes:,} B", f"step {r.step:,}", _op_text(r.op, label)) for r in highest]
-        lines += ["", "next highest:", columns(rows_up, right=[0])]
+        lines += ["", "next highest steps:", columns(rows_up, right=[0])]
     if any(text != name for name, text in label.items()):
-        lines += ["", "longer names are cut; --json has them whole"]
+        lines += ["", "long names are shortened; --json has the full names"]
     lines += _ladder(inspection)
     return "\n".join(lines)
 
@@ -103,21 +99,21 @@ def _ladder(inspection: Inspection) -> list[str]:
         arena = "" if rung.arena_bytes is None else f"{rung.arena_bytes:,}"
         rows.append((f"{rung.bytes:,}", arena, f"{rung.how}{under}", f"{rung.ops:,}", moved))
     spent = f"{inspection.ladder_seconds:.1f} s"
-    left = "all that is tried was looked at" if inspection.ladder_complete else "stopped by time: --ladder looks longer"
+    left = "complete" if inspection.ladder_complete else "stopped by the time limit, which --ladder SECONDS raises"
     note = (
-        f"a look of {spent}, {left}; `lowtide research plan --allow fission`, with --budget or --memory, "
-        "searches each in full"
+        f"searched for {spent}, {left}; `lowtide research plan --allow fission`, with --budget or --memory, "
+        "searches longer"
     )
     if kept:
         table = columns(rows, right=[0, 1, 3])
-        return ["", "fits in (live bytes; the arena with what the runtime keeps for each op):", table, note]
+        return ["", "fits in (live bytes; arena: with the runtime's own data for each op):", table, note]
     table = columns([row[:1] + row[2:] for row in rows], right=[0, 2])
     return ["", "fits in (live bytes):", table, note]
 
 
 def _live_table(peak: StepDetail, label: Mapping[str, str], room: int | None) -> str:
     rows: list[tuple[str, ...]] = [
-        ("bytes", "%", "live there", "shape", "made by", "kept alive by", "peak if halved", "if gone")
+        ("bytes", "%", "live at the peak", "shape", "made by", "kept live by", "peak if halved", "if gone")
     ]
     for entry in peak.live[:MOST_LIVE]:
         who = (_live_text(entry, label), _shape_text(entry), _maker_text(entry, label), _kept_text(entry, label))
@@ -129,7 +125,7 @@ def _live_table(peak: StepDetail, label: Mapping[str, str], room: int | None) ->
         )  # fmt: skip
     if peak.workspace_bytes:
         share = 100 * peak.workspace_bytes / peak.footprint_bytes
-        rows.append((f"{peak.workspace_bytes:,}", f"{share:.1f}", "workspace", "", "", "in use by this op"))
+        rows.append((f"{peak.workspace_bytes:,}", f"{share:.1f}", "workspace", "", "", "used by this op"))
     rest = peak.live[MOST_LIVE:]
     if rest:
         counted = sum(entry.counted_bytes for entry in rest)
@@ -161,11 +157,13 @@ def _fission_text(inspection: Inspection, label: Mapping[str, str]) -> str:
     bound = inspection.fission
     assert bound is not None
     where = "the graph's own inputs or outputs" if bound.floor_op is None else _op_text(bound.floor_op, label)
-    gain = change(inspection.peak_bytes, bound.floor_bytes) if bound.floor_bytes < inspection.peak_bytes else "nothing"
-    text = f"at most {gain}: none goes below {format_size(bound.floor_bytes)}, for {where}"
+    gain = "no gain"
+    if bound.floor_bytes < inspection.peak_bytes:
+        gain = f"at best {change(inspection.peak_bytes, bound.floor_bytes)}"
+    text = f"{gain}: no tiling needs less than {format_size(bound.floor_bytes)}, because of {where}"
     for op, reason in bound.opaque[:1]:
         more = f" (and {len(bound.opaque) - 1:,} more)" if len(bound.opaque) > 1 else ""
-        text += f"; none passes {_op_text(op, label)} at the peak{more}: {reason}"
+        text += f"; no tiling passes {_op_text(op, label)} at the peak{more}: {reason}"
     return text
 
 
@@ -201,6 +199,6 @@ def _kept_text(entry: Live, label: Mapping[str, str]) -> str:
     if entry.graph_output:
         return "graph output"
     if not entry.kept_by:
-        return "in use by this op" if entry.in_use else "kept to the end"
+        return "used by this op" if entry.in_use else "kept to the end"
     name = label[_op_name(entry.kept_by[-1])]
     return name if len(entry.kept_by) == 1 else f"{name}, last of {len(entry.kept_by)}"

@@ -16,7 +16,7 @@ def cost_text(file: CostFile) -> str:
     head = [
         ("device", f"{file.device}, {file.threads} {'thread' if file.threads == 1 else 'threads'}"),
         ("runtime", f"{file.runtime} {file.runtime_version}, level {file.level}"),
-        ("entries", f"{len(file.entries):,} ops and parts of ops, each shape once"),
+        ("entries", f"{len(file.entries):,} shapes of ops and of their tiles"),
     ]
     if file.trials:
         tried = (f"{each.measured:+.1%} ({each.predicted:+.1%} predicted)" for each in file.trials)
@@ -42,7 +42,7 @@ _SHOWN = 20
 
 def probing_text(probing: Probing) -> str:
     """A table of op types, then what is wrong, not run and opaque, then one line for all."""
-    head = ("op", "family", "nodes", "distinct", "parts", "sums", "wrong", "tight", "exact")
+    head = ("op", "family", "nodes", "distinct", "tiles", "sums", "wrong", "tight", "exact")
     rows: list[tuple[str, ...]] = [head]
     for kind in probing.kinds:
         tight = f"{kind.moved / kind.tested:.1%}" if kind.tested else ""
@@ -62,7 +62,7 @@ def _verdict(probing: Probing) -> str:
     share = f" ({known / probing.nodes:.1%})" if probing.nodes else ""
     return (
         f"{known:,} of {probing.nodes:,} nodes{share} have a map; {len(run):,} distinct ones run, {smaller:,} of them "
-        f"on smaller operands: {probing.parts:,} parts, {probing.sums:,} sums, {probing.wrong:,} wrong"
+        f"on smaller operands: {probing.parts:,} tiles, {probing.sums:,} sums, {probing.wrong:,} wrong"
     )
 
 

@@ -11,8 +11,7 @@ REFERENCE, LIBRARY, PLANNED = "TFLM, reference kernels", "TFLM + the board's lib
 OWN_C, C_LIBRARY = "C", "C + CMSIS-NN"
 WAYS = (REFERENCE, LIBRARY, PLANNED, OWN_C, C_LIBRARY)
 """Ways to run a model, those that change least first."""
-SHOWN = 10
-"""Rows of a screen."""
+SHOWN = 10  # rows of a screen
 _HEADS = {REFERENCE: "TFLM", LIBRARY: "its kernels", PLANNED: "planned"}
 _NOTE = (
     "RAM: the arena, in one memory of the board; stack, heap and the application come on top. Flash: about, with code."

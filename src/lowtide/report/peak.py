@@ -112,13 +112,15 @@ def what_ifs(view: PlanView, index: int) -> list[WhatIf]:
     if r.tensor is not None and r.kind == "input" and peak < first:
         ideas.append((f"filled only when it is first read, at step {first:,}", (r.start, first, r.size)))
     if r.tensor is not None and peak >= behind > first:
-        word = "handed over" if r.kind == "output" else "not kept"
+        word = "returned" if r.kind == "output" else "freed"
         ideas.append((f"{word} after its last use, at step {behind - 1:,}", (behind, r.end, r.size)))
     narrower = NARROWER.get(r.dtype or "")
     if narrower is not None and r.tensor is not None:
         name, times = narrower
-        ideas.append((f"in {name} instead of {r.dtype}, converting apart", (r.start, r.end, r.size - r.size // times)))
-    ideas.append(("not there at all", (r.start, r.end, r.size)))
+        ideas.append(
+            (f"in {name} instead of {r.dtype}, without the conversion", (r.start, r.end, r.size - r.size // times))
+        )
+    ideas.append(("removed", (r.start, r.end, r.size)))
     found: list[WhatIf] = []
     for change, span in ideas:
         peak_bytes = _peak_without(view, index, span)

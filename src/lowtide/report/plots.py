@@ -11,15 +11,14 @@ from lowtide.report.svg import COLOURS, figure_names
 from lowtide.report.view import PlanView
 
 Corners = tuple[tuple[int, int], ...]  # of a rectangle: steps and addresses
-
 _INCHES, _DOTS = (10, 4), 150  # size of a PNG, and its dots in an inch: 1,500 x 600
 
 
 def live_plot(view: PlanView, axes: Any) -> None:
-    """Live bytes over the steps, stacked by kind, the own order grey behind; the bound and the room as lines."""
+    """Live bytes over the steps, stacked by kind, the file order grey behind; the bound and the room as lines."""
     own = view.own_order_bytes
     scale = max(view.steps, 1) / max(len(own), 1)
-    axes.fill_between([scale * s for s in range(len(own))], own, step="post", color="0.8", label="own order")
+    axes.fill_between([scale * s for s in range(len(own))], own, step="post", color="0.8", label="file order")
     kinds = list(view.kinds)
     columns, colours = [view.kinds[k] for k in kinds], [COLOURS[k] for k in kinds]
     axes.stackplot(list(range(view.steps)), *columns, labels=kinds, colors=colours, step="post")

@@ -41,7 +41,7 @@ def report_text(report: Report, *, held: bool = True) -> str:
             lines += ["", loop_run_text(ran)]
         else:
             lines += ["", columns(torch_run_rows(ran)) if isinstance(ran, TorchRunReport) else run_text(ran)]
-    verdict = "the plan holds" if held else "what was said does not hold, but these"
+    verdict = "the plan holds" if held else "the claim does not hold, but these do"
     lines += ["", f"{verdict}: {format_count(len(report.checks), 'check')}"]
     return "\n".join(lines)
 
@@ -60,7 +60,7 @@ def run_text(run: RunReport) -> str:
             f"({run.outputs[0].exactness}: rounded in another order)"
         )
     else:
-        verdict = "outputs differ, and so do two runs of the original: nothing can be said"
+        verdict = "outputs differ, but so do two runs of the original: no conclusion"
     if run.vacuous:
         verdict += "; vacuous: no output depends on the inputs"
     elif vacuous:
@@ -70,7 +70,7 @@ def run_text(run: RunReport) -> str:
         return columns(
             [
                 *rows,
-                ("measured", "not told: by onnxruntime before 1.24, or where it takes functions of the model apart"),
+                ("measured", "not reported by onnxruntime before 1.24, or where it inlines functions of the model"),
             ]
         )
     rows += pair_rows(run.timing, run.comparison) or timing_rows(run.timing, "onnxruntime's defaults")
@@ -78,9 +78,9 @@ def run_text(run: RunReport) -> str:
     if why and run.timing is not None and run.timing.planned_seconds > _SLOWER * run.timing.original_seconds:
         rows.append(("", why))
     before, after, shipped = run.original.peak_bytes, run.planned.peak_bytes, run.shipped.peak_bytes
-    rows.append(("tensors in use, today", f"{format_size(shipped)} at once, by onnxruntime's defaults"))
-    rows.append(("tensors in use, file order", f"{format_size(before)}, each freed after its last use, optimiser off"))
-    rows.append(("tensors in use, planned", f"{format_size(after)}, {_against(before, shipped, after)}"))
+    rows.append(("live tensors, today", f"{format_size(shipped)} at once, by onnxruntime's defaults"))
+    rows.append(("live tensors, file order", f"{format_size(before)}, each freed after its last use, optimiser off"))
+    rows.append(("live tensors, planned", f"{format_size(after)}, {_against(before, shipped, after)}"))
     planned = [(m.planned_bytes, m.in_use_bytes) for m in run.planned.nodes if m.planned_bytes is not None]
     if planned and all(expected == measured for expected, measured in planned):
         highest = max(p for p, _ in planned)
@@ -113,7 +113,7 @@ def faster_level(level: str) -> str:
 def _against(before: int, shipped: int, after: int) -> str:
     """What the plan gains over the file's order and over onnxruntime's defaults."""
     if shipped <= after:
-        return f"{change(before, after)}; onnxruntime's own order is as good here"
+        return f"{change(before, after)}; onnxruntime's default order is as good here"
     return f"{change(before, after)}; against the defaults {change(shipped, after)}"
 
 
@@ -122,7 +122,7 @@ def torch_run_rows(run: TorchRunReport) -> list[tuple[str, str]]:
     if run.equal:
         verdict = f"{format_count(len(run.outputs), 'output')}: equal bit by bit, {run.runs} random inputs"
     else:
-        verdict = "outputs differ, and so do two runs of the original: nothing can be said"
+        verdict = "outputs differ, but so do two runs of the original: no conclusion"
     if run.vacuous:
         verdict += "; vacuous: no output depends on the inputs"
     rows = [
@@ -141,7 +141,7 @@ def torch_run_rows(run: TorchRunReport) -> list[tuple[str, str]]:
         rows.append(("planned", f"{format_size(run.plan_bytes)}: {difference}"))
     if not run.order_kept:
         rows.append(("order", "torch runs the nodes in another order than the plan's"))
-    rows += timing_rows(run.timing, "the program as it stands")
+    rows += timing_rows(run.timing, "the unmodified program")
     return rows
 
 
@@ -173,9 +173,9 @@ def tflite_run_text(run: TfliteRunReport) -> str:
         rows.append(
             ("LiteRT arena", f"{format_size(before)} -> {format_size(after)}, {change(before, after)}{verdict}")
         )
-        rows.append(("with XNNPACK", "its workspace cannot be seen from outside; nothing is said of it"))
+        rows.append(("with XNNPACK", "its workspace cannot be measured from outside"))
     for r in run.runtimes:
-        rows += [(f"{NAMES[r.runtime]} {name}", text) for name, text in timing_rows(r.timing, "the file as it stands")]
+        rows += [(f"{NAMES[r.runtime]} {name}", text) for name, text in timing_rows(r.timing, "the unmodified file")]
     return columns(rows)
 
 
@@ -199,7 +199,7 @@ def _verdict(r: RuntimeRun, inputs: int) -> str:
     if r.refused:
         return f"does not run it: {r.refused}"
     if not r.deterministic:
-        return "two runs of the original differ: nothing can be said"
+        return "two runs of the original differ: no conclusion"
     vacuous = sum(o.vacuous for o in r.outputs)
     text = f"{format_count(len(r.outputs), 'output')}: equal bit by bit, {inputs} random inputs"
     return text + (f"; vacuous for {vacuous}, which do not depend on the inputs" if vacuous else "")

@@ -8,7 +8,7 @@ from typing import Protocol
 from lowtide.report.columns import columns
 
 _WORDS = {
-    "own_order_peak_bytes": "own order",
+    "own_order_peak_bytes": "file order",
     "peak_bytes": "peak",
     "lower_bound_bytes": "bound",
     "arena_bytes": "arena",
@@ -57,5 +57,5 @@ def size_table_text(table: _Table) -> str:
 
 def _cells(row: _Row) -> tuple[str, ...]:
     figures = (getattr(row, name) for name in _WORDS)
-    proved = "proved least" if row.optimal else "not proved"
+    proved = "proved optimal" if row.optimal else "not proved"
     return (*map(str, row.dims.values()), *("" if f is None else f"{f:,}" for f in figures), proved)

@@ -9,7 +9,6 @@ from lowtide.rewrites import Recompute, in_parts
 from lowtide.sizes import format_count, format_size
 
 MOST_MOVES = 40  # rows of the table, unless all are asked for
-
 MOST_NAMED = 3  # tensors that are named of those entirely on the host
 
 
@@ -21,12 +20,12 @@ def spilling_text(plan: Plan, *, verbose: bool = False) -> str:
         ("model", f"{plan.graph}, {format_count(len(plan.order), 'op')}"),
         ("target", f"{plan.target}, alignment {plan.alignment}{_rules(plan)}"),
         ("method", f"{plan.method}, {_ended(plan)}"),
-        ("own order peak", format_size(plan.own_order_peak_bytes)),
+        ("file order peak", format_size(plan.own_order_peak_bytes)),
     ]
     rows += [(m.name, f"{format_size(m.size_bytes or 0)} used of {format_size(m.capacity_bytes)}") for m in memories]
     gap = "" if traffic == bound else f", {100 * (traffic - bound) / bound:,.1f} % above the bound" if bound else ""
     if plan.exactness and in_parts(plan.rewrites):
-        rows.append(("cut", cut_text(plan)))
+        rows.append(("tiles", cut_text(plan)))
     rows += [
         ("traffic", f"{format_size(traffic)} in {format_count(len(moves), 'move')}{_streams(plan)}{gap}"),
         ("traffic bound", f"{format_size(bound)}: {_proof(plan)}"),
@@ -34,7 +33,7 @@ def spilling_text(plan: Plan, *, verbose: bool = False) -> str:
     ]
     if any(isinstance(r, Recompute) for r in plan.rewrites or ()):
         names = {op.id: op.name or f"op {op.id}" for op in plan.ops}
-        rows.append(("run again", ", ".join(names[r.of] for r in plan.rewrites or () if isinstance(r, Recompute))))
+        rows.append(("recomputed", ", ".join(names[r.of] for r in plan.rewrites or () if isinstance(r, Recompute))))
     if plan.figures.stall_seconds is not None:
         rows.append(("transfers", _transfers(plan)))
     if verbose:
@@ -51,7 +50,7 @@ def _streams(plan: Plan) -> str:
     moved = sum(s.stored_bytes + s.loaded_bytes for s in plan.streams)
     listed = ", ".join(names.get(s.tensor, f"tensor {s.tensor}") for s in plan.streams[:MOST_NAMED])
     rest = f" and {len(plan.streams) - MOST_NAMED:,} more" if len(plan.streams) > MOST_NAMED else ""
-    return f", {format_size(moved)} of it in pieces of {listed}{rest}"
+    return f", {format_size(moved)} of it in slices of {listed}{rest}"
 
 
 def _transfers(plan: Plan) -> str:
@@ -106,16 +105,16 @@ def _proof(plan: Plan) -> str:
     proof = plan.traffic_proof
     text = {
         "search": "a search over all orders",
-        "windows": f"parts of the graph one by one, {len(proof.parts) if proof else 0} of them",
-        "phases": f"phases between ops that run in turn, {len(proof.parts) if proof else 0} of them",
-        "peak": "what is live at once in every order",
+        "windows": f"{len(proof.parts) if proof else 0} sections of the graph, one by one",
+        "phases": f"{len(proof.parts) if proof else 0} phases between ops that run in turn",
+        "peak": "the bytes live at once in every order",
         "solver": "a solver",
         "none": _without_moves(plan) if plan.optimal else "nothing is proved",
     }.get(proof.kind if proof else "none", "")
-    of_parts = " of these parts" if plan.exactness and in_parts(plan.rewrites) else ""
+    of_parts = " of these tiles" if plan.exactness and in_parts(plan.rewrites) else ""
     return f"no order{of_parts} has less ({text})" if plan.optimal else f"{text}{',' if of_parts else ''}{of_parts}"
 
 
 def _without_moves(plan: Plan) -> str:
     """Why no order has less where no tensor is moved in full: what is moved in slices is the same in each."""
-    return "each moves these pieces" if plan.traffic_bytes else "nothing is moved"
+    return "every order moves these slices" if plan.traffic_bytes else "nothing is moved"

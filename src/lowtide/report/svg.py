@@ -28,7 +28,7 @@ Line = tuple[int, int, int]  # first step, step behind the last, bytes
 
 
 def timeline_svg(view: PlanView, *, width: int = 720, height: int = 240, prefix: str = "lowtide") -> str:
-    """Live bytes over the steps, stacked by kind, the own order grey behind; the bound and the room as lines. It
+    """Live bytes over the steps, stacked by kind, the file order grey behind; the bound and the room as lines. It
     stays below 30 kB whatever the plan."""
     figure = _Figure(view, width, height, max(1, view.bound_bytes or 0, view.peak_bytes, *view.own_order_bytes))
     body = [*figure.frame()]
@@ -50,7 +50,7 @@ def timeline_svg(view: PlanView, *, width: int = 720, height: int = 240, prefix:
     if view.room_bytes and view.room_bytes <= figure.most:
         lines.append((view.room_bytes, f"room {format_size(view.room_bytes)}", "6 4"))
     body += figure.lines(lines)
-    body += _legend([*((COLOURS[kind], kind) for kind, _ in columns), ("#8a8a92", "own order")])
+    body += _legend([*((COLOURS[kind], kind) for kind, _ in columns), ("#8a8a92", "file order")])
     what = "in the fast memory" if view.plan.moves is not None else "live"
     title = f"Bytes {what} at each of {view.steps:,} steps of {view.plan.graph}: {view.peak_bytes:,} at most"
     return _document(width, height, prefix, title, body)

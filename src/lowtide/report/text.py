@@ -58,9 +58,9 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
 def _size_rows(plan: Plan) -> list[tuple[str, int, str]]:
     """Peak, bound, arenas, and what is required of a budget: bytes, and a word on each."""
     better = change(plan.own_order_peak_bytes, plan.peak_bytes)
-    unproved = "; not proved least, as --require-optimal asks" if plan.status == "unproved" else ""
+    unproved = "; not proved optimal, as --require-optimal asks" if plan.status == "unproved" else ""
     rows: list[tuple[str, int, str]] = [
-        ("own order peak", plan.own_order_peak_bytes, ""),
+        ("file order peak", plan.own_order_peak_bytes, ""),
         ("peak", plan.peak_bytes, better + unproved),
         ("lower bound", plan.lower_bound_bytes, proof_text(plan)),
         *_region_rows(plan),
@@ -74,7 +74,7 @@ def _size_rows(plan: Plan) -> list[tuple[str, int, str]]:
         own = plan.runtime_parts.own_planned
         if own is not None and plan.arena_bytes is not None and plan.runtime_figures is None:  # else it is above
             rows.append(
-                ("TFLM's own head", own, f"of the file as it stands; {change(own, plan.arena_bytes)} with the plan")
+                ("TFLM's own head", own, f"of the unmodified file; {change(own, plan.arena_bytes)} with the plan")
             )
     elif plan.runtime_arena_bytes is not None:
         rows.append(("runtime arena", plan.runtime_arena_bytes, RUNTIME_ARENA[_runtime(plan)] + _at_least(plan)))
@@ -97,7 +97,7 @@ def _budget_rows(plan: Plan) -> list[tuple[str, int, str]]:
             why = "one op needs more by itself" + (", sizes rounded up" if alone else "")
         elif plan.runtime_parts is not None:
             why = least_text(plan.lower_bound_bytes, plan.runtime_parts, plan.reserve_bytes or 0)
-        verdict += f", and impossible with its ops whole: {why}"
+        verdict += f", and impossible without tiling: {why}"
     return [("required", plan.required_bytes, reserve), ("budget", plan.budget_bytes, verdict)]
 
 
@@ -107,22 +107,22 @@ def _tail_rows(plan: Plan, *, verbose: bool) -> list[tuple[str, str]]:
     tail = alias_rows(plan, verbose=verbose)
     kept = plan.loops or plan.fission is not None or recomputes_ops(plan.rewrites)
     cut = in_parts(plan.rewrites) or (plan.exactness and not tail and not kept)
-    tail += [("cut", cut_text(plan))] if cut else []
+    tail += [("tiles", cut_text(plan))] if cut else []
     without = not_cut_text(plan)
-    tail += [("not cut", without)] if without is not None else []
+    tail += [("not tiled", without)] if without is not None else []
     tail += loop_rows(plan)
     tail += fission_rows(plan)
     tail += [("time", _cost_text(plan.cost))] if plan.cost is not None else []
-    tail += [("run again", recomputed_text(plan))] if plan.recomputation is not None else []
+    tail += [("recomputed", recomputed_text(plan))] if plan.recomputation is not None else []
     if "among" in search:
         tail.append((plan.method, _among_text(search, plan.recomputation)))
-    partly = f", {len(plan.overlap):,} over a part of one, behind what is read" if plan.overlap else ""
+    partly = f", {len(plan.overlap):,} in part, behind the bytes already read" if plan.overlap else ""
     tail += [("in place", f"{format_count(len(plan.in_place), 'op')} written over an input{partly}")]
     search.pop("arena_lost", None)
     if figures.arena_lost is not None and not plan.memories:
         tail.append(("bytes lost", figures.arena_lost.text))
     if figures.ops_moved is not None:
-        tail.append(("moved", f"{figures.ops_moved:,} of {format_count(len(plan.order), 'op')} out of own order"))
+        tail.append(("moved", f"{figures.ops_moved:,} of {format_count(len(plan.order), 'op')} out of file order"))
     if plan.runtime_arena_bytes is not None and plan.runtime_parts is None and _runtime(plan) == "onnxruntime":
         tail += _session_rows(plan.runtime_arena_bytes)
     why = conflict_text(plan)
@@ -150,7 +150,7 @@ def _at_least(plan: Plan) -> str:
     if not plan.runtime_unknown:
         return ""
     free = " where the file leaves sizes free" if plan.dims else ""
-    return f"; at least, as it is not known what the kernels of {', '.join(plan.runtime_unknown)} take{free}"
+    return f"; a minimum: what the kernels of {', '.join(plan.runtime_unknown)} need is not known{free}"
 
 
 def parts_text(parts: RuntimeParts) -> str:
@@ -186,7 +186,7 @@ def least_text(lower_bound_bytes: int, parts: RuntimeParts, reserve_bytes: int) 
     elif least > head + tail:
         of = f"{least:,} B while TFLM starts"
     elif tail:
-        of += f" and {tail:,} B beside it" if tail > 0 else f" less {-tail:,} B that other kernels may spare"
+        of += f" and {tail:,} B for the tail" if tail > 0 else f" less {-tail:,} B that other kernels may spare"
     of += f" and a reserve of {reserve_bytes:,} B" if reserve_bytes else ""
     return f"{least + reserve_bytes:,} B at the least: {of}"
 
@@ -214,14 +214,14 @@ def _certificate_text(plan: Plan) -> str:
     if isinstance(certificate, CutCertificate):
         return f"cut at op {certificate.op}; `lowtide verify` checks its flow"
     if isinstance(certificate, SearchCertificate):
-        return f"search, {format_count(certificate.states, 'state')}; `lowtide verify --prove` searches again"
+        return f"search, {format_count(certificate.states, 'state')}; `lowtide verify --prove` repeats the search"
     return "none but the footprint of the largest single op"
 
 
 def proof_text(plan: Plan) -> str:
     """How far the bound is from the peak."""
     if plan.optimal:
-        return "the peak is proved least" + over_what(plan)
+        return "the peak is proved optimal" + over_what(plan)
     gap = plan.peak_bytes - plan.lower_bound_bytes
     return f"gap {format_size(gap)}, {100 * gap / plan.peak_bytes:.1f} % of the peak"
 
@@ -229,31 +229,31 @@ def proof_text(plan: Plan) -> str:
 def over_what(plan: Plan) -> str:
     """Over which orders the peak is least, where these are not simply all of the graph's."""
     if plan.proved_over == "orders_and_regions":
-        return " over all orders, whatever is cut"
+        return " over all orders and tilings"
     if plan.proved_over == "orders_and_joined_regions":
-        return " over all orders and all cuts whose regions join what others read"
+        return " over all orders and all tilings whose regions materialise their outputs"
     if plan.recomputation is not None:
         return " over all orders in which each op runs once"
     if not plan.exactness and not plan.loops:
         return ""
     if plan.fission is not None:
-        return " over all orders of what runs around the parts" if plan.fission.parts else ""
-    kind = "of these loops" if plan.loops else "with these aliases" if aliases_of(plan) else "of these parts"
+        return " over all orders of the ops outside the tiles" if plan.fission.parts else ""
+    kind = "of these loops" if plan.loops else "with these aliases" if aliases_of(plan) else "of these tiles"
     return f" over all orders {kind}"
 
 
 def _region_rows(plan: Plan) -> list[tuple[str, int, str]]:
     """What is needed whatever is cut, where that is less than the plan needs."""
     if plan.fission is not None:
-        text = "inputs at the start, results at the end: no plan needs less, whatever is cut or run again"
+        text = "inputs at the start, results at the end: no plan needs less, with any tiling or recomputation"
         least, most = plan.fission.least_peak_bytes or 0, 100 * (plan.fission.max_overhead or 0.0)
         if least > plan.fission.floor_bytes:
-            return [("with any parts", least, f"no plan within {most:g} % more time needs less, in any order")]
-        return [("with any parts", plan.fission.floor_bytes, text)]
+            return [("with any tiling", least, f"no plan within {most:g} % more time needs less, in any order")]
+        return [("with any tiling", plan.fission.floor_bytes, text)]
     bound = plan.region_bound
     if bound is None or plan.proved_over != "orders":
         return []
-    return [("with any cuts", bound.bytes, "no choice of regions needs less; whether one needs so little is open")]
+    return [("with any tiling", bound.bytes, "no choice of regions needs less; whether one reaches this bound is open")]
 
 
 def _cost_text(cost: PlanCost) -> str:
@@ -264,8 +264,8 @@ def _cost_text(cost: PlanCost) -> str:
     ops = ", ".join(f"{many:,} {how}" for many, how in known if many)
     threads = "1 thread" if cost.threads == 1 else f"{cost.threads} threads"
     return (
-        f"{1e3 * cost.predicted_seconds:,.2f} ms predicted, {100 * cost.overhead:+.1f} % beside the model uncut, on "
-        f"{cost.device}, {threads}; ops: {ops}"
+        f"{1e3 * cost.predicted_seconds:,.2f} ms predicted, {100 * cost.overhead:+.1f} % compared with the untiled "
+        f"model, on {cost.device}, {threads}; ops: {ops}"
     )
 
 
@@ -279,11 +279,11 @@ def recomputed_text(plan: Plan) -> str:
     if cost.least_peak_bytes is not None:
         return _lowest_text(plan, cost, recomputed)
     if not recomputed:
-        over = "none was found that fits, and that there is none is not proved"
+        over = "no plan that fits was found, and it is not proved that none exists"
         why = {"impossible": "no plan fits", "over_budget": over}
-        return "no op: " + why.get(plan.status, "the best order fits without")
+        return "no op: " + why.get(plan.status, "the best order fits without recomputation")
     added, least = 100 * cost.overhead, 100 * cost.least_overhead
-    proof = "the least there is" if cost.planned == cost.lower_bound else f"{least:.3f} % at least, in any order"
+    proof = "optimal" if cost.planned == cost.lower_bound else f"{least:.3f} % at least, in any order"
     proof = proof if plan.status in ("ok", "unproved") else f"within the budget {least:.3f} % at least"
     return f"{format_count(recomputed, 'op')}, {added:.3f} % more {COUNTED[cost.counted]}; {proof}"
 
@@ -320,7 +320,7 @@ def _among_text(search: Mapping[str, Any], cost: Recomputation | None) -> str:
         "optimal": "the least cost",
         "infeasible": "none is within the budget",
         "complete": "nothing is proved",
-        "time": "the time was up",
+        "time": "the time limit was reached",
     }[search["ended"]]
     bound = search.get("among_bound")
     if search["ended"] == "time" and bound and cost is not None and cost.once:
@@ -382,7 +382,9 @@ def _slow_text(plan: Plan) -> str:
     if not slow:
         return "all in the first memory of its list"
     least = (
-        "proved fewest for this order and what is in place" if plan.runtime_arenas is None else "the fewest of all ways"
+        "proved minimal for this order and what is in place"
+        if plan.runtime_arenas is None
+        else "the fewest of all ways"
     )
     proof = least if slow == bound else f"this order needs at least {bound:,} B there"
     what = "of tensors " if plan.runtime_arenas is None else ""

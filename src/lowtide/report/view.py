@@ -185,15 +185,15 @@ class PlanView:
         rewrites = self.plan.all_rewrites
         parted = () if self.plan.fission is None else self.plan.fission.parts
         counts = {
-            "cut": sum(len(r.ops) for r in rewrites if isinstance(r, CutRegion | ConcatElimination)),
-            "in parts": sum(len(part.ops) for part in parted),
-            "run again": sum(isinstance(r, Recompute) for r in rewrites),
-            "run again in each part": sum(
+            "tiled": sum(len(r.ops) for r in rewrites if isinstance(r, CutRegion | ConcatElimination)),
+            "in tiles": sum(len(part.ops) for part in parted),
+            "recomputed": sum(isinstance(r, Recompute) for r in rewrites),
+            "recomputed in each tile": sum(
                 r["kind"] == "recompute" for p in parted for r in p.body.get("rewrites") or ()
             ),
             "stored on the host": sum(isinstance(r, Swap) for r in rewrites),
             "in loops": sum(len(loop.ops) for loop in self.plan.loops or ()),
-            "lying in others": sum(isinstance(r, TensorAlias) for r in rewrites),
+            "aliased": sum(isinstance(r, TensorAlias) for r in rewrites),
             "in place": len(self.plan.in_place) + len(self.plan.overlap or ()),
             "moves": len(self.moves),
         }

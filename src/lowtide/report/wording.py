@@ -23,7 +23,7 @@ def made_line(view: PlanView) -> str:
     ops = format_count(view.steps, "op")
     if view.repeated:  # each of which is a step of the picture
         parts = " or ".join(f"{count:,}" for count in sorted({count for _, _, count in view.repeated}))
-        edits = edits.replace("in parts", f"in {parts} parts", 1)
+        edits = edits.replace("in tiles", f"in {parts} tiles", 1)
         ops = f"{format_count(len(view.own_order_bytes), 'op')} in {format_count(view.steps, 'step')}"
     line = f"{ops}, target {plan.target}, method {plan.method}, status {plan.status}"
     return f"{line}; {edits}" if edits else line
@@ -44,20 +44,21 @@ def numbers(view: PlanView, before: PlanView | None = None) -> list[tuple[str, i
     plan = view.plan
     what = "most in the fast memory" if plan.moves is not None else "peak"
     rows = [
-        ("own order's peak", plan.own_order_peak_bytes, ""),
+        ("file order's peak", plan.own_order_peak_bytes, ""),
         (what, plan.peak_bytes, change(plan.own_order_peak_bytes, plan.peak_bytes)),
     ]
     if before is not None:
         apart = why_apart(before.plan, plan)
         rows[1:1] = [("the other plan's peak", before.plan.peak_bytes, apart)]
         if not apart:
-            rows[-1] = (what, plan.peak_bytes, f"{change(before.plan.peak_bytes, plan.peak_bytes)} beside the other")
+            versus = change(before.plan.peak_bytes, plan.peak_bytes)
+            rows[-1] = (what, plan.peak_bytes, f"{versus} compared with the other")
     if plan.moves is None:
         rows.append(
-            ("lower bound", plan.lower_bound_bytes, f"proved least{over_what(plan)}" if plan.optimal else "not met")
+            ("lower bound", plan.lower_bound_bytes, f"proved optimal{over_what(plan)}" if plan.optimal else "not met")
         )
     else:
-        rows.append(("traffic", plan.traffic_bytes or 0, "proved least" if plan.optimal else "not proved least"))
+        rows.append(("traffic", plan.traffic_bytes or 0, "proved optimal" if plan.optimal else "not proved optimal"))
     if plan.arena_bytes is not None and plan.memories is None:
         above = plan.arena_bytes - plan.peak_bytes
         rows.append(("arena", plan.arena_bytes, f"{above:,} B above the peak" if above else "the peak"))
@@ -88,7 +89,7 @@ def proof_sentence(plan: Plan) -> str:
     if plan.moves is not None:
         return _traffic_sentence(plan)
     if plan.recomputation is not None:
-        return f"Ops that run again: {recomputed_text(plan)}. {_peak_sentence(plan)}"
+        return f"Recomputed: {recomputed_text(plan)}. {_peak_sentence(plan)}"
     return _peak_sentence(plan)
 
 
@@ -99,25 +100,25 @@ def _peak_sentence(plan: Plan) -> str:
     if isinstance(certificate, CutCertificate):
         name = next((op.name or f"op {op.id}" for op in plan.ops if op.id == certificate.op), f"op {certificate.op}")
         return (
-            f"{said} Whatever the order, at some time {name} runs. The ops that it depends on have run then; what they "
-            f"leave for it and for later ops takes at least {bound}, whichever other ops ran before: a minimum cut "
-            "shows it, and `lowtide verify` checks its flow in linear time."
+            f"{said} Every order runs {name} at some step. All ops that it depends on run before that step. The "
+            f"tensors that they leave for it and for later ops take at least {bound}, whichever other ops ran before: "
+            "a minimum cut proves it, and `lowtide verify` checks the flow in linear time."
         )
     if isinstance(certificate, SearchCertificate):
         return (
             f"{said} Every order that needs less than {bound} was ruled out by a search of "
-            f"{format_count(certificate.states, 'state')}; `lowtide verify --prove` rules them out again with a "
-            "second, plain program."
+            f"{format_count(certificate.states, 'state')}; `lowtide verify --prove` repeats the proof with a "
+            "second, plain search."
         )
     if plan.optimal:
-        return f"{said} One op needs so much by itself, in any order."
+        return f"{said} One op alone needs this much, in any order."
     ended = {
-        "time": "its time was over",
-        "memory": "its memory was full",
+        "time": "it reached its time limit",
+        "memory": "it reached its memory limit",
         "interrupt": "it was interrupted",
-        "stalled": "it gained nothing any more for a while",
+        "stalled": "it had found nothing better for a while",
     }
-    why = ended.get(plan.stopped, "its method has no more to try")
+    why = ended.get(plan.stopped, "its method had nothing left to try")
     return f"{said} The search ended because {why}: a better order is neither known nor ruled out."
 
 
@@ -125,13 +126,13 @@ def _traffic_sentence(plan: Plan) -> str:
     traffic, bound = plan.traffic_bytes or 0, plan.traffic_lower_bound_bytes or 0
     kind = "" if plan.traffic_proof is None else plan.traffic_proof.kind
     how = {
-        "search": "a search of all orders", "windows": "parts of the graph, each searched", "solver": "a solver",
-        "phases": "phases that every order passes through", "peak": "what is live at once in every order",
+        "search": "a search of all orders", "windows": "sections of the graph, each searched", "solver": "a solver",
+        "phases": "phases that every order passes through", "peak": "the bytes live at once in every order",
     }.get(kind, "")  # fmt: skip
-    least = f"the least there is: shown by {how}" if traffic == bound and how else "the least there is"
+    least = f"optimal: proved by {how}" if traffic == bound and how else "optimal"
     if traffic != bound:
-        least = f"at least {format_size(bound)} in any order" + (f", shown by {how}" if how else ", nothing is proved")
-    return f"{format_size(traffic)} leave the fast memory or come back; {least}."
+        least = f"at least {format_size(bound)} in any order" + (f", proved by {how}" if how else ", nothing is proved")
+    return f"{format_size(traffic)} are moved out of or into the fast memory; {least}."
 
 
 def caveats(plan: Plan) -> Iterator[str]:
@@ -149,9 +150,9 @@ def caveats(plan: Plan) -> Iterator[str]:
         yield f"The runtime's own arena takes {format_size(plan.runtime_arena_bytes)}: {word}."
     if plan.runtime_unknown:
         types = ", ".join(plan.runtime_unknown)
-        yield f"At least so much: it is not known what the kernels of {types} take."
+        yield f"The figure is a minimum: what the kernels of {types} need is not known."
     if plan.exactness:
-        what = "Ops run again" if recomputes_ops(plan.rewrites) else "Ops were cut"
+        what = "Recomputation" if recomputes_ops(plan.rewrites) else "Tiles"
         yield f"{what}: outputs are {EXACTNESS[plan.exactness]}."
     if plan.cost is not None:
         yield "Times are predicted from a cost file, not measured."
@@ -168,7 +169,7 @@ def fits(view: PlanView) -> list[tuple[str, int]]:
         over = plan.required_bytes - plan.budget_bytes
         return [("required", plan.required_bytes), ("available", plan.budget_bytes), ("excess", over)]
     if plan.memories is not None:
-        used = [(f"{m.name} taken", m.size_bytes or 0) for m in plan.memories]
-        there = [(f"{m.name} there is", m.capacity_bytes) for m in plan.memories]
+        used = [(f"{m.name} used", m.size_bytes or 0) for m in plan.memories]
+        there = [(f"{m.name} available", m.capacity_bytes) for m in plan.memories]
         return [row for pair in zip(used, there, strict=True) for row in pair]
     return [("required", plan.required_bytes)]

@@ -33,8 +33,8 @@ _MULTIPLE = 64
 
 def split_packed(file: Path) -> None:
     """Write an optimised file anew in which no product's weight makes opening a session take more than a run; what the
-    file computes stays as it is, bit for bit. A product stays whose result would take more where it is concatenated than is
-    saved."""
+    file computes stays as it is, bit for bit. A product stays if concatenating its
+    parts would take more than is saved."""
     import onnx
 
     proto = onnx.load(str(file), load_external_data=False)

@@ -144,7 +144,7 @@ class Eager(Runtime):
         return peak_bytes
 
     def figures(self, model: MemoryModel, planned: Planned) -> list[RuntimeFigure] | None:
-        """The peaks, of the own order and of the plan's."""
+        """The peaks, of the file order and of the plan's."""
         own = profile(model, range(len(model.graph.ops))).peak
         return [
             RuntimeFigure(runtime="PyTorch, eager", what="in use", default_bytes=own, planned_bytes=planned.peak_bytes)

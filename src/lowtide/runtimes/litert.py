@@ -64,7 +64,7 @@ class LitertArena:
 
 
 def litert_arena(model: MemoryModel, order: Sequence[int]) -> LitertArena:
-    """The arena that LiteRT makes, without delegates, for positions in own order; known temporaries are in it."""
+    """The arena that LiteRT makes, without delegates, for positions in file order; known temporaries are in it."""
     graph, steps = model.graph, len(order)
     step_of = {i: step for step, i in enumerate(order)}
     last_read = {s: max((step_of[i] for i in storage.users), default=0) for s, storage in enumerate(model.storages)}

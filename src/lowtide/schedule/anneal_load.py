@@ -34,7 +34,7 @@ def anneal_load(
     over: Callable[[], bool] | None = None,
 ) -> tuple[int, ...]:
     """Walk from an order of at most `peak` bytes to one of at most `peak` with less load near it. `model`: graph
-    under a target. `order`: positions in own order, topological. `peak`: bytes that no footprint passes. `seed`: of
+    under a target. `order`: positions in file order, topological. `peak`: bytes that no footprint passes. `seed`: of
     the walk; the same one gives the same order. `rounds`: swaps tried, in multiples of the number of ops. `over`:
     says whether the walk ends now."""
     n = len(order)

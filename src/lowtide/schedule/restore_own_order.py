@@ -1,7 +1,7 @@
 """Orders of equal peak: put back towards the model's own order, or drawn afresh.
 
 How far an order is from the own one is measured as the number of ops that would have to be moved: the number of ops
-less the longest run of them, not necessarily neighbours, that already stand in own order. `_core.restore_own_order`
+less the longest run of them, not necessarily neighbours, that already stand in file order. `_core.restore_own_order`
 lowers it; that it is least is not proved.
 """
 
@@ -16,7 +16,7 @@ from lowtide.schedule.method import core_model
 
 
 def ops_moved(order: Sequence[int]) -> int:
-    """How many ops must be moved to turn an order (positions in own order) into the own order.
+    """How many ops must be moved to turn an order (positions in file order) into the file order.
 
     >>> ops_moved([0, 2, 3, 1])
     1

@@ -32,7 +32,7 @@ MOST = 2048  # ops of a window that is looked at whether or not the peak is ther
 def improved(model: MemoryModel, order: Sequence[int], limits: Limits, enough: int = 0) -> tuple[tuple[int, ...], bool]:
     """Find an order of no higher peak; also say whether Ctrl-C ended the search. It ends, too, when it gained
     nothing for as long as it took until its last gain (`lowtide.stop.Patience`). `order`: positions in the graph's
-    own order. `enough`: bytes; no lower peak is of use."""
+    file order. `enough`: bytes; no lower peak is of use."""
     best, patience = list(order), Patience()
     try:
         while _lowered(model, best, limits, enough, patience):

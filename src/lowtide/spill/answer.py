@@ -42,7 +42,7 @@ class Move:
 class SpillAnswer:
     """What a method found."""
 
-    order: tuple[int, ...]  # positions in own order
+    order: tuple[int, ...]  # positions in file order
     # Residency in each memory, by storage and start. Where two intervals of a storage in one memory touch it is moved
     # to another offset through the next level, and filled; COSMA's equation (1) rules that out, and the bounds are of
     # answers without it. The online baselines need it.

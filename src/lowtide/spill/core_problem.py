@@ -18,7 +18,7 @@ class CoreProblem:
     """What the core searches, and what its numbers mean."""
 
     core: _core.SpillModel
-    ops: tuple[int, ...]  # positions in own order; one more for the end, if the problem needs it, is not listed
+    ops: tuple[int, ...]  # positions in file order; one more for the end, if the problem needs it, is not listed
     storages: tuple[int, ...]  # index in the problem of each of the core's storages
 
 

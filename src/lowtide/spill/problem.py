@@ -262,7 +262,7 @@ def model_while_used(problem: SpillProblem) -> MemoryModel:
 
 
 def order_by(name: str, problem: SpillProblem, limits: Limits) -> tuple[int, ...]:
-    """Positions in own order: the own order, or what scheduling method `name` finds (least peak, without spilling)."""
+    """Positions in file order: that order, or what scheduling method `name` finds (least peak, without spilling)."""
     if name == "own":
         return tuple(range(problem.steps))
     return make(name).schedule(model_while_used(problem), limits).order

@@ -1,7 +1,7 @@
 """lowtide's own method: the least traffic over all orders, by exact search, with the addresses.
 
 1. If some order fits as it is, nothing moves (the exact scheduler finds it).
-2. The own order and the order of least peak, each with its best residency: exact, as the core searches one order only.
+2. The file order and the order of least peak, each with its best residency: exact, as the core searches one order only.
 3. Beams over all orders, wider and wider; then exact best-first search for anything better. Its frontier is a lower
    bound over all orders, which sums of windows raise. Where it does not end, stretches of the best order are searched
    exactly once more, the rest fixed.
@@ -272,11 +272,7 @@ class _TrafficSearch:
         placement, repaired = self._addresses(best)
         moves = moves_of(problem, best.order, placement.intervals)
         traffic = traffic_of(moves)
-        counters: dict[str, Any] = {
-            "states": self.states,
-            "height_bytes": placement.height_bytes,
-            "mended": repaired,
-        }
+        counters: dict[str, Any] = {"states": self.states, "height_bytes": placement.height_bytes, "mended": repaired}
         if self.options.rows:
             parts = by_rows(problem, best.order)
             if parts is not None:

@@ -23,8 +23,7 @@ from lowtide.torch.program import Call
 _SHAPES = frozenset({"view", "_unsafe_view", "reshape", "unsqueeze", "squeeze"})
 """Views that keep every element at its place in the order of all."""
 
-_SIZED = frozenset({"view", "_unsafe_view", "reshape", "expand"})
-"""Views whose second argument is a shape."""
+_SIZED = frozenset({"view", "_unsafe_view", "reshape", "expand"})  # views whose second argument is a shape
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,8 @@ from typing import Any
 
 from lowtide.errors import InputError, first_line
 
-_LARGEST = 3
-"""Elements along each axis of the small tensors."""
-
-_TRIED = 4
-"""Parameters of each group that are tried."""
+_LARGEST = 3  # elements along each axis of the small tensors
+_TRIED = 4  # parameters of each group that are tried
 
 FIX = "leave optimizer= out, and call its step() behind the step, which leaves gradients in .grad"
 

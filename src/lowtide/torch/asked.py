@@ -19,17 +19,10 @@ from lowtide.torch.cost import Costs, read_costs
 from lowtide.torch.planning import PlanOptions
 from lowtide.torch.step_plan import StepPlan, read_step_plan
 
-SLOWER = 0.05
-"""The share of eager's time that a step may take in addition where a call asks for nothing."""
-
-SHAPES = 3
-"""Batches of other sizes that a step plans by itself, such as the last one of an epoch."""
-
-SECONDS = 10.0
-"""Of search, where a call does not say how many."""
-
-_CHANGES = ("recompute", "fission", "swap")
-"""What of a step may be changed."""
+SLOWER = 0.05  # the share of eager's time that a step may take in addition where a call asks for nothing
+SHAPES = 3  # batches of other sizes that a step plans by itself, such as the last one of an epoch
+SECONDS = 10.0  # of search, where a call does not say how many
+_CHANGES = ("recompute", "fission", "swap")  # what of a step may be changed
 
 
 def part_of(budget: str | float) -> float | None:

@@ -26,8 +26,7 @@ from lowtide.torch.flat_step import VARIABLE, flat_step
 from lowtide.torch.meta import as_on_cpu
 from lowtide.torch.program import Action, Call, Given, Result, Role, Traced, Word
 
-NEWEST_KNOWN = (2, 13)
-"""Version of torch that the private APIs are known of."""
+NEWEST_KNOWN = (2, 13)  # version of torch that the private APIs are known of
 
 OFFLOAD_OPS = "torch._functorch._activation_offloading.offload_ops"
 """Whose import registers the operators ``ao``, which move tensors between a device and the host."""

@@ -21,8 +21,7 @@ from typing import Any
 
 from lowtide.errors import InputError
 
-_MOST = 1000
-"""Elements of a list or dict in which tensors are looked for."""
+_MOST = 1000  # elements of a list or dict in which tensors are looked for
 
 
 @dataclass(frozen=True)

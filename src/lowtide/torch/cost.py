@@ -21,8 +21,7 @@ from lowtide.outputs import Outputs
 from lowtide.torch.generate import expression
 from lowtide.torch.program import Action, Program, refs
 
-LAUNCH_SECONDS = 5e-6
-"""What starting an op takes."""
+LAUNCH_SECONDS = 5e-6  # what starting an op takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +32,8 @@ class Rates:
     operations: float
 
 
-ANY = Rates(1e10, 1e11)
-"""The roofline that stands in for what is not measured: no machine in particular."""
-
-HOST_BYTES_PER_SECOND = 1.2e10
-"""To the host and back, where the table says nothing."""
+ANY = Rates(1e10, 1e11)  # the roofline of what is not measured: no machine in particular
+HOST_BYTES_PER_SECOND = 1.2e10  # to the host and back, where the table says nothing
 
 
 class OpCost(msgspec.Struct, frozen=True):

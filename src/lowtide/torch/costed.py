@@ -33,7 +33,7 @@ class Costed:
 
     @cached_property
     def own(self) -> Sequence:
-        """Every op once, in own order."""
+        """Every op once, in file order."""
         return sequence_of(self.graph, self.graph.own_order)
 
     def seconds_of(self, order: list[int] | tuple[int, ...]) -> float:

@@ -14,8 +14,7 @@ from typing import Any
 from lowtide.errors import InputError
 from lowtide.torch.capture import library
 
-Device = tuple[str, int | None]
-"""Kind and number of a device, as `lowtide.torch.program.Program.device` has them."""
+Device = tuple[str, int | None]  # kind and number of a device, as `lowtide.torch.program.Program.device` has them
 
 _MILLI = 1e-3
 

@@ -17,8 +17,7 @@ from lowtide.torch.planning import POINTS, plan_front
 from lowtide.torch.step import Job
 from lowtide.torch.step_plan import StepPlan
 
-SECONDS = 60.0
-"""Of search for all points, where a call does not say how many."""
+SECONDS = 60.0  # of search for all points, where a call does not say how many
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, repr=False)
 class Curve:
-    """Points from own order down: each is lower and takes longer than the one before.
+    """Points from file order down: each is lower and takes longer than the one before.
 
     `caveats`: what the figures do not hold, and where its steps are not eager's, in words.
     """
@@ -67,7 +66,7 @@ def curve(
     Parameters
     ----------
     points
-        Budgets that are tried, 2 at least, evenly from own order's peak to what the largest op takes.
+        Budgets that are tried, 2 at least, evenly from file order's peak to what the largest op takes.
     options
         As in `compile_step`; `time` is that of all budgets, 60 s if not given.
 

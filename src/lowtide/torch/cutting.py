@@ -26,38 +26,30 @@ from lowtide.torch.slices import body_of, one_by_one, sliced
 from lowtide.torch.step_plan import StepCut
 from lowtide.torch.storages import as_graph
 
-PARTS = (2, 4, 8, 16, 32, 64)
-"""Numbers of parts that are tried first."""
+PARTS = (2, 4, 8, 16, 32, 64)  # numbers of parts that are tried first
 
 FINER_PARTS = tuple(sorted({*PARTS, *(p * k // 8 for p in PARTS for k in (5, 6, 7))} - {1}))
 """All that are tried: between the best of the first and half of it, too."""
 
-_REGIONS, _KEPT = 2, 4
-"""Regions around an op that are tried, where the first is of few rows; proposals that are kept."""
-
-_ALL_REGIONS = 8
-"""Regions around an op that are tried where none of those meets the budget."""
+_REGIONS, _KEPT = 2, 4  # regions around an op that are tried, where the first is of few rows; proposals that are kept
+_ALL_REGIONS = 8  # regions around an op that are tried where none of those meets the budget
 
 _SECONDS, _QUICK, _REPAIRS = 1.0, 0.05, 64
 """Of each proposal the seconds of search, as a part of all, and the repairs, at most."""
 
-_SLACK = 1.01
-"""How many times what is best another number of parts may take, so that the next one is tried as well."""
+_SLACK = 1.01  # how many times what is best another number of parts may take, so that the next one is tried as well
 
 _LEVELS, _WIDTH, _KINDS = 5, 2, 2
 """Times that what is highest then is cut; of how many cuts before; around how many kinds of op."""
 
-_LOWEST = 4
-"""Ops down to this part of the highest one's footprint are worth a cut."""
+_LOWEST = 4  # ops down to this part of the highest one's footprint are worth a cut
 
 _FEW_AND_MANY, _SOME = (8, 32), 8
 
-_NEAR = 1000
-"""Proposals whose times differ by less than this part of the step's are alike: fewer parts go first."""
+_NEAR = 1000  # proposals whose times differ by less than this part of the step's are alike: fewer parts go first
 
 
-_TRIED = 4
-"""Regions around a largest op whose functions are measured."""
+_TRIED = 4  # regions around a largest op whose functions are measured
 
 Measured = Callable[[Costed, Costs | None], tuple[Costed, Costs | None]]
 """A step with what is new in it measured, and the table with that."""
@@ -156,8 +148,7 @@ def _unlike(cuts: Sequence[Cut]) -> list[Cut]:
 _Promise = tuple[int, int, int]
 """What a quick search finds, less is better: how far it got, the time or the bytes that it found, the parts."""
 
-_WITHIN, _NOT_YET, _ABOVE = range(3)
-"""Within the budget; above it, though each op is within; single ops are above it."""
+_WITHIN, _NOT_YET, _ABOVE = range(3)  # within the budget; above it, though each op is within; single ops are above it
 
 _NONE: _Promise = (_ABOVE, 1 << 62, 0)
 
@@ -290,12 +281,11 @@ def _is_idle(region: Region, before: Sequence[Sequence[Region]]) -> bool:
 def _with(torch: Any, cut: Cut, group: Sequence[Region], parts: int, costs: Costs | None) -> Cut:
     """A cut with one more group of regions in so many parts."""
     program, stood = one_by_one(cut.step.program, cut.step.graph, group, parts)
-    return Cut(costed(torch, program, costs, cut.step), (*cut.records, *(_record(region, parts) for region in stood)))
-
-
-def _record(region: Region, parts: int) -> StepCut:
-    axis, each = region.start
-    return StepCut(ops=list(region.indices), again=list(region.recomputed), axis=axis, each=each, parts=parts)
+    records = [
+        StepCut(ops=list(r.indices), again=list(r.recomputed), axis=r.start[0], each=r.start[1], parts=parts)
+        for r in stood
+    ]
+    return Cut(costed(torch, program, costs, cut.step), (*cut.records, *records))
 
 
 def _as_known(step: Costed, costs: Costs | None) -> tuple[Costed, Costs | None]:
@@ -310,7 +300,7 @@ def least_largest_op(torch: Any, own: Costed, costs: Costs | None, measured: Mea
 
 
 def usual(torch: Any, own: Costed, costs: Costs | None, most: float | None = None) -> list[Cut]:
-    """Cuts that lower own order's peak, where no budget says which: few parts and many, of what is highest and of
+    """Cuts that lower file order's peak, where no budget says which: few parts and many, of what is highest and of
     what is then. `most`: seconds that the step may take; None: any number. Where many parts take more, fewer stand
     in their place."""
     cuts: list[Cut] = []

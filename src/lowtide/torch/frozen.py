@@ -20,8 +20,7 @@ import numpy as np
 
 from lowtide.errors import InputError
 
-_SHOWN = 3
-"""Names in a line."""
+_SHOWN = 3  # names in a line
 _ABSENT = object()
 _CONTAINERS = (list, dict, set, deque, OrderedDict, defaultdict, Counter)
 _TENSORS = ("_parameters", "_buffers")

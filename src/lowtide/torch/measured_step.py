@@ -18,8 +18,7 @@ from lowtide.torch.capture import library
 from lowtide.torch.cuda_meter import Device
 from lowtide.torch.meter import allocator_peak, run_seconds
 
-RUNS, SECONDS = 5, 3.0
-"""Timed runs of each; fewer, if they take longer."""
+RUNS, SECONDS = 5, 3.0  # timed runs of each; fewer, if they take longer
 
 
 @dataclass(frozen=True, repr=False)

@@ -23,8 +23,7 @@ from lowtide.torch.cuda_meter import Device, check_device, cuda_peak, cuda_secon
 from lowtide.torch.generate import expression
 from lowtide.torch.program import Action, Program, refs
 
-RUNS = 3
-"""Times that an op is timed; one that takes long is timed once."""
+RUNS = 3  # times that an op is timed; one that takes long is timed once
 
 LONG_SECONDS = 0.2
 
@@ -38,14 +37,8 @@ def allocator_peak(function: Callable[[], Any], device: Device = ("cpu", None)) 
     if device[0] == "cuda":
         returned, most = cuda_peak(function, device)
         return returned, most.requested_bytes
-    returned, changes = _allocations(function)
-    return returned, max(itertools.accumulate(changes), default=0)
-
-
-def _allocations(function: Callable[[], Any]) -> tuple[Any, list[int]]:
-    """Bytes given out (positive) and taken back, in order."""
     returned, events = _profiled(function)
-    return returned, [size for _, size in _memory_events(events)]
+    return returned, max(itertools.accumulate(size for _, size in _memory_events(events)), default=0)
 
 
 def _profiled(function: Callable[[], Any]) -> tuple[Any, list[Any]]:

@@ -19,8 +19,7 @@ from lowtide.torch.any_optimizer import check_single_updates, update, words_of
 from lowtide.torch.program import Action, Call, Given, Program, Result, Word, refs
 from lowtide.torch.storages import root_of
 
-GRADIENT = "grad"
-"""Name of the state in which gradients add up."""
+GRADIENT = "grad"  # name of the state in which gradients add up
 
 
 @dataclass(frozen=True)
@@ -58,8 +57,7 @@ class Rule:
         return Word(f'h["{self.group}.{name}"]')
 
 
-ACCUMULATE = Rule(0, "sum")
-"""No optimizer: each gradient is added to the parameter's ``.grad``."""
+ACCUMULATE = Rule(0, "sum")  # no optimizer: each gradient is added to the parameter's ``.grad``
 
 
 def rules_of(torch: Any, optimizer: Any) -> tuple[Rule, ...]:
@@ -122,7 +120,9 @@ def with_updates(program: Program, rules: Mapping[str, Rule], clip: Clip | None 
     for result in program.results:
         rule = rules.get(result.target) if result.kind == "gradient" else None
         if result.kind == "buffer":
-            behind.setdefault(len(program.actions), []).append(_written(result))
+            call = Call("aten.copy_.default", (Ref(result.target), result.value))
+            action = Action(f"write_{result.target}", call, writes=(result.target,))
+            behind.setdefault(len(program.actions), []).append(action)
         elif rule is None:
             kept.append(result)
         else:
@@ -185,11 +185,6 @@ def after_backward(program: Program, rules: Mapping[str, Rule]) -> tuple[Program
             actions += update.actions(result.value)
             givens += update.states
     return replace(program, givens=tuple(givens), actions=tuple(actions), forms=forms), len(actions) - count
-
-
-def _written(result: Result) -> Action:
-    call = Call("aten.copy_.default", (Ref(result.target), result.value))
-    return Action(f"write_{result.target}", call, writes=(result.target,))
 
 
 class _Updating:

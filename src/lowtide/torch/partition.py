@@ -28,11 +28,8 @@ from lowtide.sizes import Size, format_size, parse_size
 from lowtide.torch.asked import part_of, seconds_of
 from lowtide.torch.capture import library
 
-_OPERATIONS_PER_SECOND, _BYTES_PER_SECOND = 1e11, 1e10
-"""A roofline by which ops are compared; only ratios matter."""
-
-_STEPS = 4000
-"""Repairs of the search at most, so that the same call gives the same where the time is enough."""
+_OPERATIONS_PER_SECOND, _BYTES_PER_SECOND = 1e11, 1e10  # a roofline by which ops are compared; only ratios matter
+_STEPS = 4000  # repairs of the search at most, so that the same call gives the same where the time is enough
 
 
 @dataclass(frozen=True, repr=False)

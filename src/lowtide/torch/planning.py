@@ -22,22 +22,18 @@ from lowtide.torch.eager import EagerStep
 from lowtide.torch.generate import source_of
 from lowtide.torch.meter import measure_ops, no_costs
 from lowtide.torch.program import Program
-from lowtide.torch.search import STEPS, Moves, front, largest_op, lowest, search
+from lowtide.torch.search import STEPS, Moves, largest_op, lowest, pareto_front, search
 from lowtide.torch.sequence import Sequence, sequence_of, why_not
 from lowtide.torch.step_plan import OverBudgetError, StepCut, StepPlan
 from lowtide.torch.swap import entry_of, movable
 
-_ROUNDING = 1e-6
-"""Part of the time by which sums of whole nanoseconds may be off."""
+_ROUNDING = 1e-6  # part of the time by which sums of nanoseconds may be off
 
 _FIRST, _FIRST_STEPS = 0.4, 256
 """Part of the time, and repairs at most, for a first look at each of several cuts; the best gets the rest."""
 
-POINTS = 20
-"""Budgets of a curve, where a call does not say how many."""
-
-_CUTTING = 0.6
-"""Part of the time that may go to choosing cuts."""
+POINTS = 20  # budgets of a curve, where a call does not say how many
+_CUTTING = 0.6  # part of the time that may go to choosing cuts
 
 
 _ALONE, _LEAST = 0.6, 0.4
@@ -146,9 +142,9 @@ def plan_program(torch: Any, program: Program, options: PlanOptions, compared: C
 def plan_front(
     torch: Any, program: Program, options: PlanOptions, count: int, compared: Compared | None = None
 ) -> tuple[Planned, ...]:
-    """Plans of ever lower peaks, each of more seconds than the one before; own order first, and about `count` of them.
+    """Plans of ever lower peaks, each of more seconds than the one before; file order first, and about `count` of them.
 
-    Budgets descend evenly from own order's peak to what the largest op takes.
+    Budgets descend evenly from file order's peak to what the largest op takes.
     """
     own, costs = _own(torch, program, options)
     before = _before(torch, own, costs, compared)
@@ -157,7 +153,7 @@ def plan_front(
     budgets = _budgets(own, steps, count)
     found = []
     for step, cuts, table in steps:
-        for order in front(step.graph, step.seconds, budgets, options.time / len(steps)):
+        for order in pareto_front(step.graph, step.seconds, budgets, options.time / len(steps)):
             chosen = _Chosen(step, tuple(order), table, cuts)
             found.append((sequence_of(step.graph, order).peak_bytes, step.seconds_of(order), len(found), chosen))
     kept: list[Planned] = []
@@ -172,7 +168,7 @@ def plan_front(
 
 
 def _budgets(own: Costed, steps: list[tuple[Costed, tuple[StepCut, ...], Costs | None]], count: int) -> list[int]:
-    """Bytes from own order's peak evenly down to what the largest op takes."""
+    """Bytes from file order's peak evenly down to what the largest op takes."""
     top, least = own.own.peak_bytes, min(largest_op(step.graph)[0] for step, _, _ in steps)
     return [top - (top - least) * k // (count - 1) for k in range(1, count)]
 

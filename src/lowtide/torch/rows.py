@@ -36,14 +36,9 @@ from lowtide.torch.cost import signature
 from lowtide.torch.program import Action, Call, Program, refs
 from lowtide.torch.readings import Read, Reading, reading
 
-_ROUNDS = 8
-"""Times that a region is closed over what lies between its ops."""
-
-_SMALLEST = 16
-"""Tensors down to this part of the largest op's largest may set the size above which a region reaches."""
-
-Start = tuple[int, int]
-"""An axis of an op, and how many of its places are one row."""
+_ROUNDS = 8  # times that a region is closed over what is between its ops
+_SMALLEST = 16  # tensors down to this part of the largest op's largest may set the size above which a region reaches
+Start = tuple[int, int]  # an axis of an op, and how many of its places are one row
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +72,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Region:
-    """Ops in own order that can run for some of `rows` rows at a time; `given`: names that they read and do not make,
+    """Ops in file order that can run for some of `rows` rows at a time; `given`: names that they read and do not make,
     `made`: names of theirs that are read elsewhere."""
 
     ops: tuple[Row, ...]

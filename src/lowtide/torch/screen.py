@@ -9,11 +9,8 @@ from lowtide.sizes import format_size
 from lowtide.torch.search import largest_op
 from lowtide.torch.step_plan import StepPlan
 
-_EQUAL = 0.0005
-"""A share below which two peaks are the same, as percentages are printed."""
-
-_NEAR = 1.02
-"""From so near to the lower bound on, less is not worth a try."""
+_EQUAL = 0.0005  # a share below which two peaks are the same, as percentages are printed
+_NEAR = 1.02  # from so near to the lower bound on, less is not worth a try
 
 
 def first_screen(

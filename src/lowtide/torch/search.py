@@ -31,11 +31,8 @@ from lowtide.stop import Limits
 from lowtide.target import resolve
 from lowtide.torch.sequence import runs_once, writers_over
 
-EXACT_SHARE = 0.2
-"""Part of the time that the search for an order may take."""
-
-_WITHOUT_MOVES = 0.5
-"""Part of the time for the least bytes within a bound on the time in which no tensor leaves memory."""
+EXACT_SHARE = 0.2  # part of the time that the search for an order may take
+_WITHOUT_MOVES = 0.5  # part of the time for the least bytes within a bound on the time in which no tensor leaves memory
 
 STEPS = 4000
 """Repairs that are tried from each start at most: where the time is enough for them, the same call gives the same."""
@@ -142,7 +139,7 @@ def lowest(
     moves: Moves | None = None,
 ) -> Sequence[int]:
     """Ids of the ops as they should run for the least peak that was found in `time` seconds, if all runs together may
-    take `most` seconds; own order where that is more.
+    take `most` seconds; file order where that is more.
 
     Read off the front of these budgets (`front`), so that it is no worse, and looked at more closely there
     (`lowtide.optimize.recompute.least_bytes.on_front`). With `moves` half of the time goes to sequences without, and
@@ -160,8 +157,8 @@ def lowest(
     return _entries(graph, best.order, moves)
 
 
-def front(graph: Graph, seconds: Mapping[int, float], budgets: Sequence[int], time: float) -> list[list[int]]:
-    """Orders of ever lower peaks, each within one of the budgets, none as high and as dear as another; own order
+def pareto_front(graph: Graph, seconds: Mapping[int, float], budgets: Sequence[int], time: float) -> list[list[int]]:
+    """Orders of ever lower peaks, each within one of the budgets, none as high and as dear as another; file order
     first. Budgets descend."""
     problem = _Steps.of(graph, seconds)
     points, _ = sweep(problem, range(len(graph.ops)), budgets, Limits(time))
@@ -171,7 +168,7 @@ def front(graph: Graph, seconds: Mapping[int, float], budgets: Sequence[int], ti
 def least_more(graph: Graph, seconds: Mapping[int, float], budget: int, time: float) -> float:
     """Seconds that every sequence of the ops within a budget takes at least beyond each op once, over all orders and
     any number of runs: the best price cut (`lowtide.optimize.recompute.bound`) over the ops, those first at which
-    own order is highest, as far as `time` seconds last."""
+    file order is highest, as far as `time` seconds last."""
     problem, limits = _Steps.of(graph, seconds), Limits(time)
     heights = problem.core().footprints(list(range(len(graph.ops))))
     asked = sorted(range(len(graph.ops)), key=lambda position: (-heights[position], position))

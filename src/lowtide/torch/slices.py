@@ -8,7 +8,7 @@
         added = aten.zero_.default(...)                results that are sums over rows: added to in place
         for first in range(0, 2048, 256):
             end = min(first + 256, 2048)
-            ...                                        the ops in own order, each tensor dropped behind its last reader
+            ...                                        the ops in file order, each tensor dropped behind its last reader
         aten.div_.Tensor(loss, total)                  a mean's divisor is that of all rows
         return made, added
 
@@ -32,11 +32,8 @@ from lowtide.torch.program import Action, Body, Call, Program, Word, instead_of
 from lowtide.torch.readings import BATCH_SIZE
 from lowtide.torch.rows import Operand, Region, Row, is_total_weight
 
-_INTO = {"mm": "aten.addmm_.default", "bmm": "aten.baddbmm_.default"}
-"""Products that are added to what is there."""
-
-_MEAN, _SUM = 1, 2
-"""How torch numbers reductions of losses."""
+_INTO = {"mm": "aten.addmm_.default", "bmm": "aten.baddbmm_.default"}  # products that are added to what is there
+_MEAN, _SUM = 1, 2  # how torch numbers reductions of losses
 
 
 def sliced(program: Program, graph: Graph, regions: Sequence[Region], parts: int) -> Program:
@@ -177,7 +174,11 @@ class _Writer:
             if name == "nll_loss_forward":
                 self._total(action)
             for output, dim in zip(action.outputs, row.dims, strict=True):
-                if output is None or output not in self.region.made or self._is_total(action, output):
+                if (
+                    output is None
+                    or output not in self.region.made
+                    or (name == "nll_loss_forward" and output == action.outputs[1])
+                ):
                     continue
                 form = self.program.forms[output]
                 options = f'dtype=torch.{form.dtype}, device=torch.device("{_device(form.device)}")'
@@ -189,9 +190,6 @@ class _Writer:
         """Name of all rows of a result: its own, if no op of the region reads it."""
         read = any(operand.root == name for row in self.region.ops for operand in row.operands)
         return f"all_{name}" if read and self.places.get(name) is not None else name
-
-    def _is_total(self, action: Action, output: str) -> bool:
-        return action.call.target.startswith("aten.nll_loss_forward.") and output == action.outputs[1]
 
     def _total(self, action: Action) -> None:
         """The number of targets that are not left out, as torch counts it: a number of the scores' type."""

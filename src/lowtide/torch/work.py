@@ -17,11 +17,8 @@ from lowtide.torch.cost import Costs, OpCost, signature
 from lowtide.torch.generate import expression
 from lowtide.torch.program import Action, Program, refs
 
-SECONDS_PER_OPERATION = 1e-9
-"""What `by_operations` writes as seconds for an operation: a unit, and no machine's speed."""
-
-_ON_CPU = "_for_cpu"
-"""How operators end that torch counts under their name without it: fused attention's on the CPU."""
+SECONDS_PER_OPERATION = 1e-9  # what `by_operations` writes as seconds for an operation: a unit, and no machine's speed
+_ON_CPU = "_for_cpu"  # how operators end that torch counts under their name without it: fused attention's on the CPU
 
 
 def operations_of(torch: Any, program: Program) -> tuple[int, ...]:

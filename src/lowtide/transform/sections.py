@@ -50,7 +50,7 @@ class Product:
     # op, add: ids: of the MatMul or Gemm, and of the sum with a bias behind it, if there is one.
     op: int
     add: int | None
-    gone: tuple[int, ...]  # ids of all ops that are not run then, in own order
+    gone: tuple[int, ...]  # ids of all ops that are not run then, in file order
     columns: int  # how many it has
     sections: tuple[Section, ...]  # in the order of their columns, of which no two have one together
 
@@ -65,7 +65,7 @@ class Sectioned:
 
 
 def products(graph: Graph) -> tuple[Product, ...]:
-    """Products of a graph that can be computed by sections, in own order."""
+    """Products of a graph that can be computed by sections, in file order."""
     if graph.dialect != "onnx" or 0 < graph.opset < _LEAST_OPSET:
         return ()
     found = (_product(graph, op) for op in graph.ops if op.type in ("MatMul", "Gemm"))

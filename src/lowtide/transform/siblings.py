@@ -34,7 +34,7 @@ PRODUCT, TURN, SUM, UPDATE = "einsum", "permute", "add", "update"
 
 @dataclass(frozen=True)
 class Siblings:
-    """Products that become one: ids, in own order."""
+    """Products that become one: ids, in file order."""
 
     products: tuple[int, ...]
 
@@ -105,7 +105,7 @@ def _only(graph: Graph, readers: Iterable[int], kind: str, tensor: int) -> Op:
 def _site(graph: Graph, record: Siblings) -> Site:
     ids = record.products
     if len(ids) < 2 or [op.id for op in graph.ops if op.id in set(ids)] != list(ids):
-        raise NoMerge("siblings are two ops of the graph or more, in own order")
+        raise NoMerge("siblings are two ops of the graph or more, in file order")
     products = tuple([graph.op_by_id[v] for v in ids])
     _alike(products, PRODUCT)
     if any(len(op.inputs) != 2 or op.inputs[0] != products[0].inputs[0] for op in products):

@@ -70,7 +70,7 @@ class Expanded:
 
 
 def statistics(graph: Graph) -> tuple[Statistic, ...]:
-    """Norms and means of a graph that can be computed of sums over rows, in own order."""
+    """Norms and means of a graph that can be computed of sums over rows, in file order."""
     if graph.dialect != "onnx" or 0 < graph.opset < _LEAST_OPSET:
         return ()
     found = (_norm(graph, op) or _mean(graph, op) for op in graph.ops if not op.bodies and not op.after)

@@ -20,8 +20,7 @@ from collections.abc import Iterable
 from lowtide.write.arena_map import ArenaMap, Region
 from lowtide.write.declared import Declared
 
-MAX_NAME = 200
-"""Characters of a name that go into an identifier."""
+MAX_NAME = 200  # characters of a name that go into an identifier
 _PER_LINE = 8
 
 

@@ -11,8 +11,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-ALIGNMENT = 16
-"""The old file begins at a multiple of this, and so do bytes of new vectors of bytes."""
+ALIGNMENT = 16  # the old file begins at a multiple of this, and so do bytes of new vectors of bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,16 +99,13 @@ def graph_json_bytes(graph: Graph, order: Sequence[int] | None = None) -> bytes:
     """Graph JSON of any graph, one line for each tensor and op.
 
     `graph`: read from whatever format. Attributes of ops are not part of graph JSON, nor are bodies: what the worst one
-    needs under ``strict`` is the op's workspace. `order`: ids of the ops that run, each once; None: own order. Folded
+    needs under ``strict`` is the op's workspace. `order`: ids of the ops that run, each once; None: file order. Folded
     ops come in the place that the file gives them, by their ids where those ascend with it (ONNX, TFLite), else before
     the others; see `lowtide.write.slots`. Raises `InputError`: `order` is no topological order of the graph.
     """
     ops = _in_file_order(graph)
     sequence = fill_slots(
-        ops,
-        {op.id for op in graph.folded},
-        graph.own_order if order is None else order,
-        graph.source or graph.name,
+        ops, {op.id for op in graph.folded}, graph.own_order if order is None else order, graph.source or graph.name
     )
     tensors = []
     for t in graph.tensors:

@@ -23,8 +23,7 @@ _CONVOLUTIONS = frozenset({"Conv", "FusedConv"})
 _POOLS = frozenset({"AveragePool", "MaxPool"})
 _LONGEST = 12
 """Characters of a name that stays."""
-LEAST_BYTES = 1024
-"""Smaller tensors stay in the model's file."""
+LEAST_BYTES = 1024  # smaller tensors stay in the model's file
 
 
 def make_lean(model: Path) -> None:
@@ -122,8 +121,7 @@ def _shorten_names(graph: GraphProto) -> None:
         node.output[:] = [new.get(name, name) for name in node.output]
 
 
-_PAGE = 4096
-"""Where a tensor's bytes begin: at a multiple of this."""
+_PAGE = 4096  # where a tensor's bytes begin: at a multiple of this
 
 
 def move_weights(model: Path, data: BinaryIO, name: str) -> None:

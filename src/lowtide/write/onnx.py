@@ -21,15 +21,7 @@ from lowtide.errors import InputError
 from lowtide.files import Buffer, open_bytes
 from lowtide.outputs import Outputs
 from lowtide.read.onnx.structure import read_structure
-from lowtide.read.onnx.wire import (
-    GRAPH_FIELD,
-    LENGTH_DELIMITED,
-    NODE_FIELD,
-    Record,
-    WireError,
-    parse_model,
-    records,
-)
+from lowtide.read.onnx.wire import GRAPH_FIELD, LENGTH_DELIMITED, NODE_FIELD, Record, WireError, parse_model, records
 from lowtide.write.slots import fill_slots
 
 if TYPE_CHECKING:
@@ -190,8 +182,7 @@ def copy_external_data(locations: Iterable[str], source: Path, target: Path, out
         outside = relative.is_absolute() or ".." in relative.parts or not location
         if outside or not origin.is_relative_to(home) or not goal.is_relative_to(away):
             raise InputError(
-                f"external data {location!r} lies outside the model's directory; it is not copied",
-                str(source),
+                f"external data {location!r} lies outside the model's directory; it is not copied", str(source)
             )
         try:
             goal.parent.mkdir(parents=True, exist_ok=True)

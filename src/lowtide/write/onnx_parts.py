@@ -43,17 +43,12 @@ from lowtide.write.slots import check_order
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-_INITIALIZER, _INPUT, _OUTPUT, _VALUE_INFO, _ANNOTATION, _SPARSE = 5, 11, 12, 13, 14, 15
-"""Fields of GraphProto."""
-_OPSETS = 8
-"""Field of ModelProto."""
+_INITIALIZER, _INPUT, _OUTPUT, _VALUE_INFO, _ANNOTATION, _SPARSE = 5, 11, 12, 13, 14, 15  # fields of GraphProto
+_OPSETS = 8  # field of ModelProto
 _MAY_BE_FED = 4
 """IR version from which on an initializer that is a graph input is a default; before, every one is an input."""
-_MOST_BYTES = 2**31 - 1
-"""An ONNX file, a protobuf, cannot be larger."""
-
-Chunk = tuple[int, int] | bytes
-"""A range of the source file, or new bytes."""
+_MOST_BYTES = 2**31 - 1  # an ONNX file, a protobuf, cannot be larger
+Chunk = tuple[int, int] | bytes  # a range of the source file, or new bytes
 
 
 def write_onnx_parts(

@@ -26,12 +26,7 @@ _LOCAL, _DESCRIPTOR, _CENTRAL = b"PK\x03\x04", b"PK\x07\x08", b"PK\x01\x02"
 _PATH = ("graph_module", "graph", "nodes")
 
 
-def write_pt2(
-    source: str | Path,
-    order: Sequence[int],
-    target: str | Path,
-    outputs: Outputs | None = None,
-) -> None:
+def write_pt2(source: str | Path, order: Sequence[int], target: str | Path, outputs: Outputs | None = None) -> None:
     """Write an archive with its nodes in another order.
 
     `source`: what `torch.export.save` wrote; never changed. `order`: op ids (positions of nodes in `source`), each

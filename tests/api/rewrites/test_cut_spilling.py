@@ -211,7 +211,7 @@ def test_what_no_cut_fits_is_named(model: Path, capsys: pytest.CaptureFixture[st
     ]  # fmt: skip
     assert main(call) == 3
     err = capsys.readouterr().err
-    assert f"however it is cut along one dimension, n2 (Conv) needs {least.size:,} B; fast has {fast:,} B" in err
+    assert f"tiled along any one dimension, n2 (Conv) needs {least.size:,} B; fast has {fast:,} B" in err
     plan = planned(model, fast)
     assert (plan.status, plan.moves) == ("over_budget", None)
     assert plan.search is not None
@@ -232,6 +232,6 @@ def test_the_command_writes_it_all(model: Path, tmp_path: Path, capsys: pytest.C
     assert main([*call, *files]) == 0
     screen = capsys.readouterr().out
     assert "in pieces of" in screen
-    assert "of these parts" in screen
+    assert "of these tiles" in screen
     assert "load" in commands.read_text()
     assert len(lowtide.load(out).ops) == len(from_json(plan.read_bytes()).order)

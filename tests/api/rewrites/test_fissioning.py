@@ -32,7 +32,7 @@ BERT = "magis_bert_base:layers=2,batch=8"
 
 def _plan(model: str = BERT, **how: Any) -> Plan:
     graph = zoo.build(model).graph()
-    plan = lowtide.research.plan(graph, allow=ALLOW, **{"time": 4, **how})
+    plan = lowtide.research.plan(graph, allow=ALLOW, **dict[str, Any](time=4) | how)
     lowtide.verify(graph, from_json(plan.to_json()))
     return plan
 
@@ -91,7 +91,7 @@ def test_a_budget_is_met_in_the_least_time_found() -> None:
     assert plan.fission is not None
     assert 0 < plan.fission.overhead < 0.5
     assert plan.fission.floor_bytes <= plan.required_bytes
-    assert "in parts" in plan_text(plan)
+    assert "in tiles" in plan_text(plan)
 
 
 def test_the_same_call_gives_the_same_plan() -> None:
@@ -200,7 +200,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 def test_what_does_not_go_together_is_said(how: dict[str, Any], why: str) -> None:
     """Each with its mend."""
     with pytest.raises(InputError, match=why):
-        lowtide.research.plan(random_step(1, batch=4), **{"allow": ALLOW, **how})
+        lowtide.research.plan(random_step(1, batch=4), **dict[str, Any](allow=ALLOW) | how)
 
 
 @pytest.mark.parametrize("how", [{"method": "microbatch", "options": {"parts": "5"}}, {}])

@@ -38,7 +38,7 @@ def plan_again(**settings: Any) -> Plan:
 
 
 def test_an_op_runs_again_for_room():
-    """Within 10 bytes of 14; the cost is said, is proved least, and the plan goes through its file."""
+    """Within 10 bytes of 14; the cost is said, is proved optimal, and the plan goes through its file."""
     plan = plan_again()
     assert (plan.status, plan.peak_bytes, plan.lower_bound_bytes) == ("ok", 10, 9)
     told = plan.recomputation
@@ -95,10 +95,10 @@ def test_the_screen_says_what_is_so():
     fits, none = plan_text(plan_again(budget="100%")), plan_text(plan_again(budget=8))
     assert "no op: the best order fits without" in fits
     assert "no op: no plan fits" in none
-    assert "impossible with its ops whole: one op needs more by itself" in none
-    assert "proved least over all orders in which each op runs once" in fits
+    assert "impossible without tiling: one op needs more by itself" in none
+    assert "proved optimal over all orders in which each op runs once" in fits
     over = plan_text(msgspec.structs.replace(plan_again(budget=8), status="over_budget"))
-    assert "no op: none was found that fits" in over
+    assert "no op: no plan that fits was found" in over
     assert "can fit" not in over
 
 
@@ -271,7 +271,7 @@ def test_the_command_plans_a_graph_json(capsys: Captured, tmp_path: Path):
     words = ["--target", "strict", "--allow", "recompute", "--budget", "75%", "--time", "1", "--plan", str(plan)]
     status, out, _ = run(capsys, "research", "plan", model, *words)
     assert status == 0
-    assert "1 op, 4.000 % more cost, as the graph says it; the least there is" in out
+    assert "1 op, 4.000 % more cost, as the graph says it; optimal" in out
     assert run(capsys, "verify", model, plan)[0] == 0
 
 

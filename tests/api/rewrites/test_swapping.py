@@ -53,7 +53,7 @@ def at(rate: float) -> CostFile:
 
 
 def test_a_transfer_that_fits_beside_the_ops_costs_nothing():
-    """Eight bytes at one a nanosecond leave while `early` runs and come back while `more` does: proved least."""
+    """Eight bytes at one a nanosecond leave while `early` runs and come back while `more` does: proved optimal."""
     plan = lowtide.research.plan(far_apart(), allow="recompute,swap", budget=17, target="strict", cost=at(1.0), time=5)
     assert plan.status == "ok"
     assert plan.recomputation is not None

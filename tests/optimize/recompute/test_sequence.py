@@ -56,7 +56,7 @@ def test_the_search_finds_no_less_than_brute_force(seed: int):
 
 @pytest.mark.slow
 def test_the_search_reaches_the_optimum_of_most_tiny_graphs():
-    """At least 32 of 40 budgets that can be met, among those that need more than the own order."""
+    """At least 32 of 40 budgets that can be met, among those that need more than the file order."""
     met = reached = 0
     rng = Random(7)
     while met < 40:

@@ -81,7 +81,7 @@ def test_plans_of_one_file_at_different_sizes_are_no_front(tmp_path: Path, capsy
     assert f"{files[1]}: this plan is at other sizes (n=8, not n=4); three plans or more" in err
     assert run(capsys, "report", *files[:2], "-o", out)[0] == 0
     assert "at other sizes (n=4, not n=8)" in out.read_text()
-    assert "beside the other" not in out.read_text()
+    assert "compared with the other" not in out.read_text()
     assert run(capsys, "report", *files[1:], files[1], "-o", out)[0] == 0
     assert "at other sizes" not in out.read_text()
 
@@ -100,7 +100,7 @@ def test_per_cent_are_of_the_own_order(plans: list[Path], tmp_path: Path, capsys
     head, first, second = curve_text(curve).splitlines()[4:7]
     assert head.count(AGAINST) == 2
     assert first.split()[:4] == ["100", "B", "-50.0", "%"]
-    assert first.split()[-4:] == ["110", "B", "-47.6", "%"]  # own order: 210 B
+    assert first.split()[-4:] == ["110", "B", "-47.6", "%"]  # file order: 210 B
     assert second.split()[2:4] == ["-75.0", "%"]
     front = Front("g", "t", 200, 10, "cost", (FrontPoint(100, 0.0, 0, 0.0), FrontPoint(50, 0.1, 1, 0.1)), True, 0.1)
     assert [line.split()[2] for line in front_text(front).splitlines()[6:8]] == ["-50.0", "-75.0"]

@@ -59,8 +59,8 @@ KINDS: dict[str, tuple[Callable[[Path], Plan], tuple[str, ...]]] = {
         lambda _: lowtide.research.plan("zoo:swiftnet_cell_a", memories=["fast=190KiB"], time=5),
         ("spill", "fill"),
     ),
-    "striped": (_striped, ("onnxruntime today", "in parts", "cut")),
-    "training": (lambda _: lowtide.research.plan(STEP, allow="recompute", budget="70%", time=1), ("run again",)),
+    "striped": (_striped, ("onnxruntime today", "in tiles", "tiled")),
+    "training": (lambda _: lowtide.research.plan(STEP, allow="recompute", budget="70%", time=1), ("recomputed",)),
     "swapped": (lambda _: lowtide.research.plan(STEP, allow="swap", budget="70%", time=1), ("to host", "from host")),
     "loops": (lambda folder: _int8(folder, target="loops", allow="loops", budget="2KiB"), ("the loop at step",)),
 }

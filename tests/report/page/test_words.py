@@ -42,11 +42,11 @@ def test_a_percentage_is_of_one_model():
     """Beside a plan of another one the change is that from the model's own order."""
     before, after = (PlanView.of(lowtide.research.plan("zoo:swiftnet_cell_a", method=m)) for m in ("own", "exact"))
     other = PlanView.of(lowtide.research.plan("zoo:swiftnet_cell_b"))
-    assert "beside the other" in _plain(head_html(after, before))
+    assert "compared with the other" in _plain(head_html(after, before))
     told = _plain(head_html(after, other))
     assert f"{other.plan.peak_bytes:,} B" in told
     assert "of another model or version" in told
-    assert "beside the other" not in told
+    assert "compared with the other" not in told
 
 
 def test_commands_are_marked_and_names_are_escaped():
@@ -61,7 +61,7 @@ def test_what_the_runtime_takes_stands_first(tmp_path: Path):
     figure = (plan.runtime_figures or [])[0]
     told = _plain(head_html(PlanView.of(plan)))
     pair = f"{figure.what} {figure.default_bytes:,} B → {figure.planned_bytes:,} B"
-    assert told.index("onnxruntime today → with this plan: ") < told.index(pair) < told.index("own order's peak")
+    assert told.index("onnxruntime today → with this plan: ") < told.index(pair) < told.index("file order's peak")
     assert plan.arena_bytes is not None
     assert plan.arena_bytes > plan.peak_bytes
     assert f"{plan.arena_bytes - plan.peak_bytes:,} B above the peak" in told

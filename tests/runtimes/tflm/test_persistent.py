@@ -150,7 +150,7 @@ NETS: list[Any] = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("make", "argument"), NETS)
 def test_the_parts_are_those_that_tflm_reports(tmp_path: Path, make: Any, argument: int):
-    """Head, tail and smallest arena of the file as it stands, to the byte where it is said to be exact."""
+    """Head, tail and smallest arena of the unmodified file, to the byte where it is said to be exact."""
     data = make(argument).bytes()
     model, graph = read(data)
     seen = measured(tmp_path, data)
@@ -269,7 +269,7 @@ def test_8_bit_weights_of_floats_are_refused(tmp_path: Path, depthwise: bool):
 
 
 def read_and_order(data: bytes) -> tuple[TfliteModel, Graph, tuple[int, ...]]:
-    """What `arena_parts` takes, for the file as it stands."""
+    """What `arena_parts` takes, for the unmodified file."""
     model, graph = read(data)
     return model, graph, tuple(graph.own_order)
 

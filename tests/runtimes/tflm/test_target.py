@@ -273,7 +273,7 @@ def test_planning_needs_no_runtime(tmp_path: Path):
 
 
 def test_every_method_counts_the_overlaps(tmp_path: Path):
-    """No method falls below the proved bound, and the own order is the file's."""
+    """No method falls below the proved bound, and the file order is the file's."""
     model = tmp_path / "m.tflite"
     model.write_bytes(branches().bytes())
     rows = {row.method: row for row in api.compare(model, ["own", "greedy", "serenity", "hmcos", "exact"], time=5)}

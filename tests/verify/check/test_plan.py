@@ -110,7 +110,7 @@ def test_a_good_plan_passes_and_the_report_lists_every_check() -> None:
     assert report.numbers["peak_bytes"] == plan.peak_bytes == max(report.footprint_bytes)
     assert report.notes == (
         "bound: footprint of a single op",
-        "arena bound: the most bytes that are live at once in this order, counted again",
+        "arena bound: the most bytes live at once in this order, recounted",
     )
     assert plan.in_place == [(3, 2)]
 
@@ -138,7 +138,7 @@ MUTATIONS: dict[str, tuple[str, Callable[[Plan], dict[str, Any]]]] = {
     "order short": ("order", lambda p: {"order": p.order[:-1]}),
     "order with one op twice": ("order", lambda p: {"order": [*p.order, 15]}),
     "order with a folded op": ("order", lambda p: {"order": [16, *p.order]}),
-    "own order peak": ("own_order_peak", lambda p: {"own_order_peak_bytes": p.own_order_peak_bytes + 1}),
+    "file order peak": ("own_order_peak", lambda p: {"own_order_peak_bytes": p.own_order_peak_bytes + 1}),
     "peak too low": ("peak", lambda p: {"peak_bytes": p.peak_bytes - 1}),
     "peak too high": ("peak", lambda p: {"peak_bytes": p.peak_bytes + 1}),
     "claim on no op": ("in_place", lambda p: {"in_place": [(0, 2)]}),
@@ -169,12 +169,12 @@ MUTATIONS: dict[str, tuple[str, Callable[[Plan], dict[str, Any]]]] = {
     "alignment": ("alignment", lambda p: {"offsets": moved(p, {"6": 2})}),
     "alignment of the plan": ("alignment", lambda p: {"alignment": 1}),
     "workspace alignment": ("alignment", lambda p: {"workspace_offsets": {"10": 30}}),
-    "beyond the arena": ("arena", lambda p: {"offsets": moved(p, {"6": p.arena_bytes})}),
+    "beyond the arena": ("arena", lambda p: {"offsets": moved(p, {"6": p.arena_bytes or 0})}),
     "workspace beyond the arena": ("arena", lambda p: {"workspace_offsets": {"10": p.arena_bytes}}),
     "arena below the peak": ("arena", lambda p: {"arena_bytes": p.peak_bytes - 1}),
-    "arena larger, and said to be proved least": (
+    "arena larger, and said to be proved optimal": (
         "arena",
-        lambda p: {"arena_bytes": p.arena_bytes + 64, "arena_lower_bound_bytes": p.arena_bytes + 64},
+        lambda p: dict.fromkeys(("arena_bytes", "arena_lower_bound_bytes"), (p.arena_bytes or 0) + 64),
     ),
     "arena bound": ("arena", lambda p: {"arena_lower_bound_bytes": (p.arena_bytes or 0) + 1}),
     "arena unknown": ("arena", lambda p: {"arena_bytes": None}),

@@ -38,7 +38,7 @@ def test_a_plan_that_corrupts_a_cache_is_refused(writes: tuple[int, ...] | None)
     assert verify_plan(free, corrupting, GENERIC)
     graph = replace(cache(writes), sha256="1" * 64)
     assert plan(graph, target="generic").order == [0, 1, 2, 3]
-    words = "op 0 'peek' at step .* reads kv as op 1 'append' leaves it, not as in own order"
+    words = "op 0 'peek' at step .* reads kv as op 1 'append' leaves it, not as in file order"
     with pytest.raises(VerificationError, match=words) as caught:
         verify_plan(graph, corrupting, GENERIC)
     assert caught.value.failure == "writes"
@@ -53,7 +53,7 @@ def test_a_file_is_planned_with_its_writes(words: str) -> None:
     made = plan(graph, target="generic")
     assert made.order.index(0) < made.order.index(1)
     seen = {check.name: check.result for check in verify_plan(graph, made, GENERIC).checks}
-    assert seen["writes"] == "3 reads of memory that ops write over, each of what it reads in own order"
+    assert seen["writes"] == "3 reads of memory that ops write over, each of what it reads in file order"
     assert "taken for views" not in seen["replay"]
     assert parse_graph_json(graph_json_bytes(graph)).ops == graph.ops
 
@@ -77,7 +77,7 @@ def test_what_is_left_at_the_end_counts() -> None:
         check_writes(graph, graph, ordered_as(graph, (0, 1, 9, 2, 3)))
     user = cache((1,))
     whole = replace(user, ops=(*user.ops, second))
-    with pytest.raises(VerificationError, match="kv ends with other bytes than in own order"):
+    with pytest.raises(VerificationError, match="kv ends with other bytes than in file order"):
         check_writes(user, whole, ordered_as(whole, (0, 1, 2, 3, 9)))
 
 

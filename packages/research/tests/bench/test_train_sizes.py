@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.skipif(torch is None, reason="needs the extra torch"),
 
 @pytest.mark.parametrize("sized", SIZES, ids=lambda sized: sized.name)
 def test_a_small_one_within_a_budget_computes_what_eager_computes(sized: Sized) -> None:
-    """Loss and gradients bit by bit; the allocator gives out what was planned, which is below own order."""
+    """Loss and gradients bit by bit; the allocator gives out what was planned, which is below file order."""
     torch.manual_seed(0)
     net = sized.small()
     eager = copy.deepcopy(net.model)

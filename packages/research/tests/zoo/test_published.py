@@ -33,7 +33,7 @@ def optimum(graph: Graph) -> int:
 
 
 def own_peak(graph: Graph) -> int:
-    """Peak in bytes of the own order under the strict target."""
+    """Peak in bytes of the file order under the strict target."""
     return profile(memory_model(graph, BUILT_IN["strict"]), range(len(graph.ops))).peak
 
 
@@ -211,7 +211,7 @@ class State(NamedTuple):
 
 @pytest.mark.slow
 def test_darts_peak_is_that_of_zhong() -> None:
-    """Zhong et al., Table II, Darts: 1764 KB in own order and at best, at the start of the network."""
+    """Zhong et al., Table II, Darts: 1764 KB in file order and at best, at the start of the network."""
     graph = activations_fused(zoo.build("darts_imagenet_14_cells").graph())
     assert own_peak(graph) == optimum(graph) == 1764 * KIB
 
@@ -238,7 +238,7 @@ def test_amoebanet_d_is_torchgpipes() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "peak"), [("hrnet_w18_small_v1", 6_422_528), ("hrnet_w32", 9_633_792)])
 def test_hrnet_optimum_is_that_of_its_export(name: str, peak: int) -> None:
-    """At 224x224 the own order is optimal, and its peak that of timm's network exported by torch."""
+    """At 224x224 the file order is optimal, and its peak that of timm's network exported by torch."""
     graph = zoo.build(f"{name}:side=224").graph()
     assert own_peak(graph) == optimum(graph) == peak
 

@@ -13,7 +13,7 @@ SYNTHETIC = ["gpt_training", "random_width", "series_parallel", "matmul", "grid"
 
 
 def most_alive(graph: Graph) -> int:
-    """Most tensors alive at a step of the own order."""
+    """Most tensors alive at a step of the file order."""
     last = {t: i for i, op in enumerate(graph.ops) for t in op.inputs}
     alive = {t.id for t in graph.tensors if t.kind is Kind.INPUT}
     most = len(alive)
@@ -59,7 +59,7 @@ def test_op_counts(name: str, ops: int) -> None:
 
 @pytest.mark.parametrize("width", [4, 8, 16, 32])
 def test_live_width_is_what_the_name_says(width: int) -> None:
-    """In own order `width` results are in use, with the one that is made and the few that are read once more."""
+    """In file order `width` results are in use, with the one that is made and the few that are read once more."""
     graph = zoo.build(f"random_width:width={width},n=300,seed=2").graph()
     assert width <= most_alive(graph) <= width + 2
     random = graph.ops[:300]

@@ -3,7 +3,7 @@
 Time is swept from section to section (a section is a stretch of steps in which the same rectangles are live). A state
 is the memory of each live buffer; of states that are alike the cheapest is kept. A greedy's cost is a limit, and prices
 of memory (`prices.py`) bound what a state will have cost at the end: those above the limit are left out. While the
-others are no more than the sweep is wide nothing is lost, and the cheapest at the end is proved least. Beyond that
+others are no more than the sweep is wide nothing is lost, and the cheapest at the end is proved optimal. Beyond that
 those of highest bound are dropped, and the least of those bounds is one for all; then a sweep four times as wide
 follows, with the cost found for its limit.
 
@@ -28,7 +28,6 @@ WORK = 1_000_000
 """States that all sweeps of an instance may keep, all sections together; the first sweep is made in any case."""
 
 MOST_WITHOUT_PRICES = 12  # up to this many buffers with a choice, a sweep without prices is quicker than finding them
-
 _ROUNDING = 1e-7  # what sums of prices may be off, as a share
 
 
@@ -271,23 +270,12 @@ def _plus(load: tuple[int, ...], k: int, more: int) -> tuple[int, ...]:
     return (*load[:k], load[k] + more, *load[k + 1 :])
 
 
-def _by_share(d: Demand, size: int, area: int) -> float:
-    return -d.bytes / max(area, 1)
-
-
-def _by_size(d: Demand, size: int, area: int) -> float:
-    return -size
-
-
-def _by_accesses(d: Demand, size: int, area: int) -> float:
-    return -(d.accesses or d.bytes) / max(area, 1)
-
-
-def _by_area(d: Demand, size: int, area: int) -> float:
-    return -area
-
-
-_ORDERS: tuple[Callable[[Demand, int, int], float], ...] = (_by_share, _by_accesses, _by_size, _by_area)
+_ORDERS: tuple[Callable[[Demand, int, int], float], ...] = (
+    lambda demand, size, area: -demand.bytes / max(area, 1),
+    lambda demand, size, area: -(demand.accesses or demand.bytes) / max(area, 1),
+    lambda demand, size, area: -size,
+    lambda demand, size, area: -area,
+)
 """What comes first gets the fast memory: what saves most for the bytes and steps it takes, or is largest."""
 
 

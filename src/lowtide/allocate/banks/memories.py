@@ -33,9 +33,7 @@ from lowtide.solvers.cp_sat import solve
 from lowtide.stop import Limits
 
 A_MOMENT_SECONDS = 1.0  # what there is at least, where the search for an order has used up the time
-
 ROUNDS = 12  # how often a capacity is lowered before a placement is given up
-
 LATE_ROUNDS = 4  # how often of these once the time is over, or the user ended the search: by the greedies alone
 
 
@@ -247,10 +245,7 @@ def place_jointly(problem: Problem, banks: Sequence[Bank], demands: Sequence[Dem
     bank_of = tuple(next(k for k, x in row.items() if solver.boolean_value(x)) for row in inside)
     chosen = [at[k] for at, k in zip(offsets, bank_of, strict=True)]
     return Joint(
-        bank_of,
-        tuple(solver.value(y) * unit for y, unit in chosen),
-        round(solver.best_objective_bound),
-        False,
+        bank_of, tuple(solver.value(y) * unit for y, unit in chosen), round(solver.best_objective_bound), False
     )
 
 

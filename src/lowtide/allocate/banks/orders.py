@@ -43,13 +43,7 @@ class Banked:
 
 
 def best_in_banks(
-    model: MemoryModel,
-    order: tuple[int, ...],
-    banks: Sequence[Bank],
-    places: Places,
-    limits: Limits,
-    *,
-    explore: bool,
+    model: MemoryModel, order: tuple[int, ...], banks: Sequence[Bank], places: Places, limits: Limits, *, explore: bool
 ) -> Banked:
     """Lay an order's storages out in several memories, each wholly in one of them: the least bytes in slow ones.
     With `explore` other orders of no higher peak are tried too, as many as `OPS_TO_PLACE` allows, and the best is

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 
 ROUNDS = 4000  # subgradient steps
-
 WORK = 20_000_000  # steps times buffers and sections that an instance may cost; at least 100 steps are made
-
 PATIENCE = 60  # steps without a better bound after which they get half as long
 
 

@@ -32,7 +32,7 @@ of a search."""
 _FIGURES = ("kTensorArenaSize", "arena", "in use", "head")
 """What a person declares or sees of a runtime's figures, the first that there is."""
 _PLACED = 1.0
-"""Seconds for the bound on the arena of the file's own order."""
+"""Seconds for the bound on the arena of the file order."""
 _NAMES = {"in use": "allocator peak"}
 
 
@@ -127,7 +127,7 @@ def _runtime(target: str, name: str) -> str:
 
 
 def _own_arena(problem: Problem, plan: Plan) -> int:
-    """Bytes that an arena for the file's own order needs at the least, sizes rounded up as in the plan's."""
+    """Bytes that an arena for the file order needs at the least, sizes rounded up as in the plan's."""
     if plan.rewrites is None and plan.fission is None and plan.order == [op.id for op in problem.graph.ops]:
         return plan.required_bytes
     if problem.target.allocates_one_by_one:

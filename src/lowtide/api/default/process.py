@@ -49,7 +49,7 @@ def predicted_process(model: Path, arena_bytes: int, weights: Weights | None, in
     outside = {tensor.name: _outside(tensor) for each in graphs for tensor in each.initializer if _outside(tensor)}
     inside = _inside(graphs)
     copied = _copied(nodes, {**outside, **inside}) if where.prepacked else {}
-    mapped = _read(graph, {name: size for name, size in outside.items() if name not in copied})
+    mapped = bytes_read(graph, {name: size for name, size in outside.items() if name not in copied})
     copies = sum(copied[name] for name in copied if name in outside)  # else the place of the weight is used anew
     kept = _NODE_BYTES * len(nodes) + _ATTRIBUTE_BYTES * sum(len(node.attribute) for node in nodes)
     held, session, table = sum(inside.values()), empty_session_bytes(), int(_ARENA_TABLE * arena_bytes)
@@ -96,7 +96,7 @@ def _copied(nodes: Sequence[Any], sizes: Mapping[str, int]) -> dict[str, int]:
     return {name: sizes[name] for name in packed if name in sizes}
 
 
-def _read(graph: Any, sizes: Mapping[str, int]) -> int:
+def bytes_read(graph: Any, sizes: Mapping[str, int]) -> int:
     """Bytes of weights that a run reads: of the branches of an If those of the larger."""
     inner = [node for node in graph.node if any(bodies(node))]
     within = {name for node in inner for name in names_read(node)}

@@ -50,7 +50,7 @@ class Ordering:
         return cast("Method", method).supports(problem.memory)
 
     def find_order(self, problem: Problem, search: Search, limits: Limits) -> Schedule:
-        """Run the method; one that is interrupted without a result leaves the own order. Raises `InputError`: the
+        """Run the method; one that is interrupted without a result leaves the file order. Raises `InputError`: the
         method cannot do this."""
         from lowtide.schedule.method import Schedule
 
@@ -103,7 +103,7 @@ def order_keys(problem: Problem, search: Search, schedule: Schedule, layout: Lay
 
 
 def close_trace(limits: Limits, problem: Problem, keys: PlanKeys, seconds: float) -> None:
-    """Begin the log with the own order and end it with the plan, if the method has not."""
+    """Begin the log with the file order and end it with the plan, if the method has not."""
     trace = limits.trace
     if trace is None:
         return
@@ -129,7 +129,7 @@ class OneArena(Ordering):
     budget: int | None = None  # bytes that the arena and the reserve may take together; decides the status
     reserve: int = 0  # bytes kept free of the budget
     spread: bool = False  # whether tensors reuse bytes only where the budget demands it
-    share: float = 0.0  # the budget as a part of the own order's peak; 0: it is said in bytes, or not at all
+    share: float = 0.0  # the budget as a part of the file order's peak; 0: it is said in bytes, or not at all
 
     @classmethod
     def of(cls, budget: Size | None, reserve: Size | None, *, spread: bool) -> OneArena:

@@ -97,7 +97,7 @@ class PartOrders:
         return best if best.own_peak < settled.own_peak else settled
 
     def _ordered(self, proposal: Proposal, limits: Limits, *, windows: bool = True) -> tuple[Proposal, bool]:
-        """The parts in the best own order that was found, and whether that is proved or all that was asked for."""
+        """The parts in the best file order that was found, and whether that is proved or all that was asked for."""
         from lowtide.schedule.windows import improved
 
         memory, method = proposal.problem.memory, self.job.search.method

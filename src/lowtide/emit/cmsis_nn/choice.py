@@ -3,7 +3,7 @@
 Segments follow one another along the model's order. Of every segment and number of rows the bytes that it needs and
 what it costs are worked out (`arena.bytes_of`, `Costs`). The cheapest segments that need no more than a limit are a
 shortest path. They are placed; where that takes more than the limit, the next best path is tried. Limits are searched
-by halves. So the arena is the least that was found, not one that is proved least.
+by halves. So the arena is the least that was found, not one that is proved optimal.
 """
 
 from __future__ import annotations

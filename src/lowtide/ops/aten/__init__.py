@@ -6,18 +6,12 @@ of tensors one by one; everything else is an attribute under the schema's name, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from lowtide.ops.aten import attention, backward, movement, norms, products, windows
 from lowtide.ops.forms import Form, Pointwise, Reshape
-from lowtide.ops.node import Node, NoForm
+from lowtide.ops.node import Node, NoForm, by_type
 from lowtide.ops.table import kind_of
 
-Row = Callable[[Node], Form]
-
-ROWS: Mapping[str, Row] = {
-    **windows.ROWS, **products.ROWS, **norms.ROWS, **movement.ROWS, **attention.ROWS, **backward.ROWS
-}  # fmt: skip
+ROWS = by_type(windows.ROWS, products.ROWS, norms.ROWS, movement.ROWS, attention.ROWS, backward.ROWS)
 """By name without overload. What is not here is in `POINTWISE`, elementwise or a view in `ops/table.py`, or opaque."""
 
 POINTWISE = frozenset(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 
 from lowtide.ops.forms import Form, Labelled, Labels
-from lowtide.ops.node import Node, NoForm
+from lowtide.ops.node import Node, NoForm, Row
 
 _BATCH, _HEAD, _QUERY = 0, 1, 2
 
@@ -44,7 +43,7 @@ def _result(shape: tuple[int, ...] | None, lead: tuple[int, ...], query: Labels)
     return query[:3] if shape == lead else (None,) * len(shape)
 
 
-ROWS: dict[str, Callable[[Node], Form]] = {
+ROWS: dict[str, Row] = {
     "scaled_dot_product_attention": _attention,
     "_scaled_dot_product_flash_attention": _attention,
     "_scaled_dot_product_flash_attention_for_cpu": _attention,

@@ -6,7 +6,7 @@ that the latter lack, so it is reduced. What `output_mask` leaves out has no say
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
@@ -16,7 +16,7 @@ from lowtide.ops.aten.windows import outer, planes, required_ints
 from lowtide.ops.families import access_of, untiled
 from lowtide.ops.forms import Custom, Form, Labelled, Labels
 from lowtide.ops.index import NOTHING
-from lowtide.ops.node import Node, NoForm
+from lowtide.ops.node import Node, NoForm, Row
 
 
 def output_mask(node: Node, count: int = 3) -> tuple[bool, ...]:
@@ -135,11 +135,6 @@ def _max_pool(node: Node) -> Form:
     return unread(replace(planes(node, 2), limits=((2, rows * columns),)), node, 1)
 
 
-def _mean_pool(node: Node) -> Form:
-    """Operands: gradient, data (its shape)."""
-    return unread(planes(node, 2), node, 1)
-
-
 def _loss(node: Node) -> Form:
     """`mse_loss`: rows by rows with no reduction, else everything is summed (a mean keeps the uncut divisor)."""
     labels: Labels = tuple(range(node.rank()))
@@ -182,21 +177,20 @@ def _nll_back(node: Node) -> Form:
     return unread(Labelled("gather", reads, (data,), limits=((2, node.shape(1)[1]),)), node, 1)
 
 
-ROWS: dict[str, Callable[[Node], Form]] = {
+ROWS: dict[str, Row] = {
     "convolution_backward": _convolution,
     "native_layer_norm_backward": _layer_norm,
     "native_batch_norm_backward": _batch_norm,
     "native_group_norm_backward": _group_norm,
     "embedding_dense_backward": _embedding,
-    "_softmax_backward_data": one_dim(),
-    "_log_softmax_backward_data": one_dim(),
+    "_softmax_backward_data _log_softmax_backward_data": one_dim(),
     "mse_loss": _loss,
     "mse_loss_backward": _loss_back,
     "nll_loss_forward": _nll,
     "nll_loss_backward": _nll_back,
     "max_pool2d_with_indices_backward": _max_pool,
-    "avg_pool2d_backward": _mean_pool,
-    "_adaptive_avg_pool2d_backward": _mean_pool,
+    # Operands: gradient, data (its shape).
+    "avg_pool2d_backward _adaptive_avg_pool2d_backward": lambda node: unread(planes(node, 2), node, 1),
     "upsample_nearest2d_backward": outer(2),
     "upsample_bilinear2d_backward": outer(2, 8),
     "constant_pad_nd_backward": outer(2, 0),

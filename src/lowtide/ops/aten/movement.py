@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+from lowtide.ops import forms
 from lowtide.ops.access import Access
-from lowtide.ops.forms import (
-    Concat,
-    Custom,
-    Form,
-    Generate,
-    Indexed,
-    Labelled,
-    Repeat,
-    Reshape,
-    Split,
-    Transpose,
-)
 from lowtide.ops.index import Index, fixed
-from lowtide.ops.node import Node, NoForm
+from lowtide.ops.node import Node, NoForm, Row
 
 
 def required(node: Node, name: str) -> Any:
@@ -31,39 +19,34 @@ def required(node: Node, name: str) -> Any:
     return value
 
 
-def _transpose(node: Node) -> Form:
+def _transpose(node: Node) -> forms.Form:
     rank = node.rank()
     order = list(range(rank))
     a, b = node.dim(required(node, "dim0"), rank), node.dim(required(node, "dim1"), rank)
     order[a], order[b] = b, a
-    return Transpose(tuple(order))
+    return forms.Transpose(tuple(order))
 
 
-def _turned(node: Node) -> Form:
-    """`t`: a matrix; a vector stays."""
-    return Transpose(tuple(reversed(range(node.rank()))))
-
-
-def _permute(node: Node) -> Form:
+def _permute(node: Node) -> forms.Form:
     required(node, "dims")
-    return Transpose(tuple(node.dim(d, node.rank()) for d in node.ints("dims")))
+    return forms.Transpose(tuple(node.dim(d, node.rank()) for d in node.ints("dims")))
 
 
-def _concat(node: Node) -> Form:
+def _concat(node: Node) -> forms.Form:
     """An operand of no element and one dimension is not concatenated, as in torch."""
     if any(shape == (0,) for shape in node.reads) and node.result() != (0,):
         raise NoForm("an empty operand of another rank")
-    return Concat(node.dim(node.attribute("dim", 0), node.rank()))
+    return forms.Concat(node.dim(node.attribute("dim", 0), node.rank()))
 
 
-def _stack(node: Node) -> Form:
+def _stack(node: Node) -> forms.Form:
     """Operand i is row i of a new dimension, which is untiled."""
     rank = len(node.result())
     new = node.dim(node.attribute("dim", 0), rank)
     axes = [d for d in range(rank) if d != new]
     number = {d: axis for axis, d in enumerate(axes)}
     data = tuple(Index(number[d]) for d in axes)
-    return Custom(
+    return forms.Custom(
         "piece",
         Access(
             tuple(node.result()[d] for d in axes),
@@ -73,20 +56,16 @@ def _stack(node: Node) -> Form:
     )
 
 
-def _split(node: Node) -> Form:
-    return Split(node.dim(node.attribute("dim", 0), node.rank()))
-
-
-def _unbind(node: Node) -> Form:
+def _unbind(node: Node) -> forms.Form:
     """Every result lacks the dimension, which is untiled in operand 0."""
     rank = node.rank()
     gone = node.dim(node.attribute("dim", 0), rank)
     data = tuple(None if d == gone else d for d in range(rank))
     result = tuple(d for d in range(rank) if d != gone)
-    return Labelled("gather", (data,), (result,) * len(node.writes))
+    return forms.Labelled("gather", (data,), (result,) * len(node.writes))
 
 
-def _slice(node: Node) -> Form:
+def _slice(node: Node) -> forms.Form:
     rank = node.rank()
     d = node.dim(required(node, "dim") if "dim" in node.op.attributes else 0, rank)
     size, step = node.shape()[d], int(node.attribute("step", 1))
@@ -96,19 +75,19 @@ def _slice(node: Node) -> Form:
     start = min(max(start + size if start < 0 else start, 0), size)
     indices = [Index(axis) for axis in range(rank)]
     indices[d] = Index(d, step, 1, start, start)
-    return Indexed("piece", tuple(indices))
+    return forms.Indexed("piece", tuple(indices))
 
 
-def _select(node: Node) -> Form:
+def _select(node: Node) -> forms.Form:
     rank = node.rank()
     gone = node.dim(required(node, "dim"), rank)
     row = int(required(node, "index")) % max(1, node.shape()[gone])
     indices = [Index(d if d < gone else d - 1) for d in range(rank)]
     indices[gone] = fixed(row, row + 1)
-    return Indexed("piece", tuple(indices))
+    return forms.Indexed("piece", tuple(indices))
 
 
-def _pad(node: Node) -> Form:
+def _pad(node: Node) -> forms.Form:
     """Pads are given for the last dimension first, before and behind."""
     rank = node.rank()
     required(node, "pad")
@@ -117,52 +96,52 @@ def _pad(node: Node) -> Form:
     for k in range(len(pads) // 2):
         d = rank - 1 - k
         indices[d] = Index(d, 1, 1, -pads[2 * k], -pads[2 * k])
-    return Indexed("piece", tuple(indices))
+    return forms.Indexed("piece", tuple(indices))
 
 
-def _flip(node: Node) -> Form:
+def _flip(node: Node) -> forms.Form:
     rank = node.rank()
     required(node, "dims")
     turned = {node.dim(d, rank) for d in node.ints("dims")}
-    return Indexed(
+    return forms.Indexed(
         "piece",
         tuple(Index(d, -1, 1, size - 1, size - 1) if d in turned else Index(d) for d, size in enumerate(node.shape())),
     )
 
 
-def _roll(node: Node) -> Form:
+def _roll(node: Node) -> forms.Form:
     """Rolled dimensions are untiled: a tile would need two ranges."""
     rank = node.rank()
     required(node, "shifts")
     rolled = {node.dim(d, rank) for d in node.ints("dims")} or set(range(rank))
-    return Indexed("piece", tuple(None if d in rolled else Index(d) for d in range(rank)))
+    return forms.Indexed("piece", tuple(None if d in rolled else Index(d) for d in range(rank)))
 
 
-def _embedding(node: Node) -> Form:
+def _embedding(node: Node) -> forms.Form:
     """Operands: table (rows, width), indices."""
     picks = node.rank(1)
     chosen = tuple(range(picks))
-    return Labelled("gather", ((None, picks), chosen), ((*chosen, picks),), limits=((1, node.shape()[0]),))
+    return forms.Labelled("gather", ((None, picks), chosen), ((*chosen, picks),), limits=((1, node.shape()[0]),))
 
 
-def _index_select(node: Node) -> Form:
+def _index_select(node: Node) -> forms.Form:
     rank = node.rank()
     dim = node.dim(required(node, "dim"), rank)
     data = tuple(None if d == dim else d for d in range(rank))
-    return Labelled("gather", (data, (dim,)), (tuple(range(rank)),), limits=((1, node.shape()[dim]),))
+    return forms.Labelled("gather", (data, (dim,)), (tuple(range(rank)),), limits=((1, node.shape()[dim]),))
 
 
-def _gather(node: Node) -> Form:
+def _gather(node: Node) -> forms.Form:
     """Other dimensions than `dim` may be longer in the data, whose first rows are read: then they are untiled."""
     rank = node.rank()
     dim = node.dim(required(node, "dim"), rank)
     same = [a == b for a, b in zip(node.shape(), node.shape(1), strict=True)]
     data = tuple(d if d != dim and same[d] else None for d in range(rank))
     everywhere = tuple(range(rank))
-    return Labelled("gather", (data, everywhere), (everywhere,), limits=((1, node.shape()[dim]),))
+    return forms.Labelled("gather", (data, everywhere), (everywhere,), limits=((1, node.shape()[dim]),))
 
 
-def _index(node: Node) -> Form:
+def _index(node: Node) -> forms.Form:
     """One operand of indices for the first dimension; more of them are left to themselves."""
     if len(node.operands) != 2 or not node.given(1) or node.operands[1].dtype == "bool":  # type: ignore[union-attr]
         raise NoForm("several tensors of indices, or a mask")
@@ -170,40 +149,20 @@ def _index(node: Node) -> Form:
     if len(node.result()) != picks + rank - 1:
         raise NoForm("indices that are not for the first dimension")
     data = (None, *range(picks, picks + rank - 1))
-    return Labelled(
+    return forms.Labelled(
         "gather", (data, tuple(range(picks))), (tuple(range(picks + rank - 1)),), limits=((1, node.shape()[0]),)
     )
 
 
-def _repeat(node: Node) -> Form:
-    return Repeat()
-
-
-def _fill(node: Node) -> Form:
-    return Generate(True)
-
-
-def _counted(node: Node) -> Form:
-    """Numbers that count from the first row: no part is alike."""
-    return Generate(False)
-
-
-def _reshape(node: Node) -> Form:
-    return Reshape()
-
-
-ROWS: dict[str, Callable[[Node], Form]] = {
+ROWS: dict[str, Row] = {
     "transpose": _transpose,
-    "t": _turned,
+    "t": lambda node: forms.Transpose(tuple(reversed(range(node.rank())))),  # `t`: a matrix; a vector stays
     "permute": _permute,
     "cat": _concat,
     "stack": _stack,
-    "split": _split,
-    "split_with_sizes": _split,
-    "chunk": _split,
+    "split split_with_sizes chunk": lambda node: forms.Split(node.dim(node.attribute("dim", 0), node.rank())),
     "unbind": _unbind,
-    "slice": _slice,
-    "narrow": _slice,
+    "slice narrow": _slice,
     "select": _select,
     "constant_pad_nd": _pad,
     "flip": _flip,
@@ -212,21 +171,8 @@ ROWS: dict[str, Callable[[Node], Form]] = {
     "index_select": _index_select,
     "gather": _gather,
     "index": _index,
-    "repeat": _repeat,
-    "full": _fill,
-    "full_like": _fill,
-    "zeros": _fill,
-    "ones": _fill,
-    "empty": _fill,
-    "new_zeros": _fill,
-    "new_full": _fill,
-    "scalar_tensor": _fill,
-    "arange": _counted,
-    "eye": _counted,
-    "rand": _fill,
-    "randn": _fill,
-    "_reshape_copy": _reshape,
-    "view_copy": _reshape,
-    "_reshape_alias": _reshape,
-    "unflatten": _reshape,
+    "repeat": lambda node: forms.Repeat(),
+    "full full_like zeros ones empty new_zeros new_full scalar_tensor rand randn": lambda node: forms.Generate(True),
+    "arange eye": lambda node: forms.Generate(False),  # numbers that count from the first row: no part is alike
+    "_reshape_copy view_copy _reshape_alias unflatten": lambda node: forms.Reshape(),
 }

@@ -3,13 +3,11 @@ channels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from lowtide.ops.forms import Along, Channelwise, Form, Labelled
-from lowtide.ops.node import Node, NoForm
+from lowtide.ops.node import Node, NoForm, Row
 
 
-def one_dim(default: int | None = None) -> Callable[[Node], Form]:
+def one_dim(default: int | None = None) -> Row:
     """Form of an op whose results depend on all of the dimension `dim`."""
 
     def row(node: Node) -> Form:
@@ -29,11 +27,7 @@ def normalised(node: Node) -> tuple[int, ...]:
     return tuple(range(node.rank() - len(shape), node.rank()))
 
 
-def _layer_norm(node: Node) -> Form:
-    return Along(normalised(node))
-
-
-def _batch_norm(training: bool | None) -> Callable[[Node], Form]:
+def _batch_norm(training: bool | None) -> Row:
     """In training the statistics run over everything but the channels; they are kept for the way back."""
 
     def row(node: Node) -> Form:
@@ -55,37 +49,14 @@ def _group_norm(node: Node) -> Form:
     return Labelled("channelwise", operands, (data, *((0, None),) * (len(node.writes) - 1)))
 
 
-def _sorted(node: Node) -> Form:
-    return Along((node.dim(int(node.attribute("dim", -1)), node.rank()),), cost=20)
-
-
-def _triangle(node: Node) -> Form:
-    """The diagonal counts from the corner."""
-    return Along((node.rank() - 2, node.rank() - 1), cost=0)
-
-
-ROWS: dict[str, Callable[[Node], Form]] = {
-    "_softmax": one_dim(),
-    "_log_softmax": one_dim(),
-    "softmax": one_dim(),
-    "log_softmax": one_dim(),
-    "_safe_softmax": one_dim(),
-    "cumsum": one_dim(),
-    "cumprod": one_dim(),
+ROWS: dict[str, Row] = {
+    "_softmax _log_softmax softmax log_softmax _safe_softmax cumsum cumprod": one_dim(),
     "glu": one_dim(default=-1),
-    "sort": _sorted,
-    "topk": _sorted,
-    "native_layer_norm": _layer_norm,
-    "layer_norm": _layer_norm,
-    "rms_norm": _layer_norm,
-    "_fused_rms_norm": _layer_norm,
+    "sort topk": lambda node: Along((node.dim(int(node.attribute("dim", -1)), node.rank()),), cost=20),
+    "native_layer_norm layer_norm rms_norm _fused_rms_norm": lambda node: Along(normalised(node)),
     "native_group_norm": _group_norm,
-    "native_batch_norm": _batch_norm(None),
-    "_native_batch_norm_legit": _batch_norm(None),
-    "_native_batch_norm_legit_functional": _batch_norm(None),
+    "native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional batch_norm": _batch_norm(None),
     "_native_batch_norm_legit_no_training": _batch_norm(False),
     "_batch_norm_with_update_functional": _batch_norm(True),
-    "batch_norm": _batch_norm(None),
-    "triu": _triangle,
-    "tril": _triangle,
+    "triu tril": lambda node: Along((node.rank() - 2, node.rank() - 1), cost=0),  # the diagonal counts from the corner
 }

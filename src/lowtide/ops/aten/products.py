@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal
 
 from lowtide.ops.forms import Contraction, Form, Labels, Reduction
-from lowtide.ops.node import Node, NoForm
+from lowtide.ops.node import Node, NoForm, Row
 
 _SUMMED = -1
 
 
-def _mm(node: Node) -> Form:
-    return Contraction(((0, _SUMMED), (_SUMMED, 1)), ((0, 1),))
-
-
-def _bmm(node: Node) -> Form:
-    return Contraction(((0, 1, _SUMMED), (0, _SUMMED, 2)), ((0, 1, 2),))
-
-
-def _added(rank: int) -> Callable[[Node], Form]:
+def _added(rank: int) -> Row:
     """`addmm`, `baddbmm`: operand 0 is broadcast and added once."""
 
     def row(node: Node) -> Form:
@@ -28,14 +19,6 @@ def _added(rank: int) -> Callable[[Node], Form]:
         return Contraction((added, (*lead[:-1], _SUMMED), (*lead[:-2], _SUMMED, lead[-1])), (lead,), once=(0,))
 
     return row
-
-
-def _mv(node: Node) -> Form:
-    return Contraction(((0, _SUMMED), (_SUMMED,)), ((0,),))
-
-
-def _dot(node: Node) -> Form:
-    return Contraction(((_SUMMED,), (_SUMMED,)), ((),))
 
 
 def _linear(node: Node) -> Form:
@@ -71,12 +54,12 @@ def dims_of(node: Node, name: str = "dim") -> tuple[int, ...]:
     return tuple(node.dim(d, rank) for d in dims) if dims else tuple(range(rank))
 
 
-def _reduction(merge: Literal["sum", "max", "min"] | None) -> Callable[[Node], Form]:
+def _reduction(merge: Literal["sum", "max", "min"] | None) -> Row:
     exact = "bits" if merge in ("max", "min") else "sum"
     return lambda node: Reduction(dims_of(node), bool(node.attribute("keepdim", False)), merge, exact)
 
 
-def _everything(merge: Literal["sum", "max", "min"] | None) -> Callable[[Node], Form]:
+def _everything(merge: Literal["sum", "max", "min"] | None) -> Row:
     exact = "bits" if merge in ("max", "min") else "sum"
     return lambda node: Reduction(tuple(range(node.rank())), False, merge, exact)
 
@@ -89,29 +72,18 @@ def _of_one_dim(node: Node) -> Form:
     return _everything("max" if largest else "min")(node)
 
 
-ROWS: dict[str, Callable[[Node], Form]] = {
-    "mm": _mm,
-    "bmm": _bmm,
+ROWS: dict[str, Row] = {
+    "mm": lambda node: Contraction(((0, _SUMMED), (_SUMMED, 1)), ((0, 1),)),
+    "bmm": lambda node: Contraction(((0, 1, _SUMMED), (0, _SUMMED, 2)), ((0, 1, 2),)),
     "addmm": _added(2),
     "baddbmm": _added(3),
-    "mv": _mv,
-    "dot": _dot,
+    "mv": lambda node: Contraction(((0, _SUMMED), (_SUMMED,)), ((0,),)),
+    "dot": lambda node: Contraction(((_SUMMED,), (_SUMMED,)), ((),)),
     "linear": _linear,
     "matmul": _matmul,
-    "sum": _reduction("sum"),
-    "mean": _reduction("sum"),
-    "amax": _reduction("max"),
-    "amin": _reduction("min"),
-    "max": _of_one_dim,
-    "min": _of_one_dim,
-    "argmax": _reduction(None),
-    "argmin": _reduction(None),
-    "any": _reduction("max"),
-    "all": _reduction("min"),
-    "var": _reduction(None),
-    "std": _reduction(None),
-    "var_mean": _reduction(None),
-    "logsumexp": _reduction(None),
-    "prod": _reduction(None),
-    "linalg_vector_norm": _reduction(None),
+    "sum mean": _reduction("sum"),
+    "amax any": _reduction("max"),
+    "amin all": _reduction("min"),
+    "max min": _of_one_dim,
+    "argmax argmin var std var_mean logsumexp prod linalg_vector_norm": _reduction(None),
 }

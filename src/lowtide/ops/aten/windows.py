@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import gcd
 
 from lowtide.ops.forms import Convolution, Form, Indexed, Labelled, Pool, Reduction
 from lowtide.ops.index import Index, Window
-from lowtide.ops.node import Node, NoForm
+from lowtide.ops.node import Node, NoForm, Row
 
 
 def spread(values: tuple[int, ...], count: int) -> tuple[int, ...]:
@@ -45,7 +44,7 @@ def convolution(node: Node) -> Convolution:
     )
 
 
-def _convolution_of_rank(count: int) -> Callable[[Node], Form]:
+def _convolution_of_rank(count: int) -> Row:
     def row(node: Node) -> Form:
         if node.rank() != count + 2:
             raise NoForm("no dimension for the batch")
@@ -75,11 +74,11 @@ def _windows(node: Node, count: int) -> tuple[tuple[int, Window], ...]:
     )
 
 
-def _pool(count: int) -> Callable[[Node], Form]:
+def _pool(count: int) -> Row:
     return lambda node: Pool(_windows(node, count))
 
 
-def outer(count: int, cost: int = 2) -> Callable[[Node], Form]:
+def outer(count: int, cost: int = 2) -> Row:
     """Form of ops that work on planes of the last `count` dimensions, plane by plane."""
     return lambda node: planes(node, count, cost)
 
@@ -102,7 +101,7 @@ def planes(node: Node, count: int, cost: int = 2) -> Labelled:
     )
 
 
-def _adaptive(count: int) -> Callable[[Node], Form]:
+def _adaptive(count: int) -> Row:
     """To one row it is a mean; to rows that divide evenly a pool; else planes are untiled."""
 
     def row(node: Node) -> Form:
@@ -118,7 +117,7 @@ def _adaptive(count: int) -> Callable[[Node], Form]:
     return row
 
 
-def _nearest(count: int) -> Callable[[Node], Form]:
+def _nearest(count: int) -> Row:
     """Row r of the result is row ``r * size in // size out``; other scales than the sizes' are not taken."""
 
     def row(node: Node) -> Form:
@@ -135,32 +134,24 @@ def _nearest(count: int) -> Callable[[Node], Form]:
     return row
 
 
-def _flat_positions(node: Node) -> Form:
-    """The second result counts places of the full plane, so that no part of a plane gives the same numbers."""
-    return planes(node, 2)
-
-
 def _grid(node: Node) -> Form:
     return Labelled("resample", ((0, 1, None, None), (0, 2, 3, None)), ((0, 1, 2, 3),), exact="kernel")
 
 
-ROWS: dict[str, Callable[[Node], Form]] = {
+ROWS: dict[str, Row] = {
     "convolution": convolution,
     "conv1d": _convolution_of_rank(1),
     "conv2d": _convolution_of_rank(2),
     "conv3d": _convolution_of_rank(3),
-    "max_pool1d": _pool(1),
-    "max_pool2d": _pool(2),
-    "max_pool3d": _pool(3),
-    "avg_pool1d": _pool(1),
-    "avg_pool2d": _pool(2),
-    "avg_pool3d": _pool(3),
-    "max_pool2d_with_indices": _flat_positions,
+    "max_pool1d avg_pool1d": _pool(1),
+    "max_pool2d avg_pool2d": _pool(2),
+    "max_pool3d avg_pool3d": _pool(3),
+    # The second result counts places of the full plane, so that no part of a plane gives the same numbers.
+    "max_pool2d_with_indices": lambda node: planes(node, 2),
     "max_pool3d_with_indices": outer(3),
-    "_adaptive_avg_pool2d": _adaptive(2),
+    "_adaptive_avg_pool2d adaptive_avg_pool2d": _adaptive(2),
     "_adaptive_avg_pool3d": _adaptive(3),
     "adaptive_avg_pool1d": _adaptive(1),
-    "adaptive_avg_pool2d": _adaptive(2),
     "adaptive_max_pool2d": outer(2),
     "upsample_nearest1d": _nearest(1),
     "upsample_nearest2d": _nearest(2),
@@ -168,11 +159,8 @@ ROWS: dict[str, Callable[[Node], Form]] = {
     "upsample_bilinear2d": outer(2, 8),
     "upsample_bicubic2d": outer(2, 32),
     "upsample_linear1d": outer(1, 4),
-    "reflection_pad1d": outer(1, 0),
-    "reflection_pad2d": outer(2, 0),
-    "replication_pad1d": outer(1, 0),
-    "replication_pad2d": outer(2, 0),
-    "pixel_shuffle": outer(3, 0),
-    "pixel_unshuffle": outer(3, 0),
+    "reflection_pad1d replication_pad1d": outer(1, 0),
+    "reflection_pad2d replication_pad2d": outer(2, 0),
+    "pixel_shuffle pixel_unshuffle": outer(3, 0),
     "grid_sampler_2d": _grid,
 }

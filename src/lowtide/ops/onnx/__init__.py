@@ -6,20 +6,17 @@ else the graph says the version: softmax before 13 sees everything from its axis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from lowtide.ops.forms import Along, Channelwise, Form, Pointwise, Reduction, Reshape
-from lowtide.ops.node import Node, NoForm
+from lowtide.ops.node import Node, NoForm, by_type
 from lowtide.ops.onnx import blocked, movement, norms, products, resize, windows
 from lowtide.ops.table import kind_of
 
-Row = Callable[[Node], Form]
-
-ROWS: Mapping[str, Row] = {
-    **windows.ROWS, **products.ROWS, **norms.ROWS, **movement.ROWS, **resize.ROWS, **blocked.ROWS,
-    "com.microsoft::QuickGelu": lambda node: Pointwise(cost=4, exact="kernel"),
-}  # fmt: skip
+ROWS = by_type(
+    windows.ROWS, products.ROWS, norms.ROWS, movement.ROWS, resize.ROWS, blocked.ROWS,
+    {"com.microsoft::QuickGelu": lambda node: Pointwise(cost=4, exact="kernel")},
+)  # fmt: skip
 """What is not in here is elementwise or a view in `ops/table.py`, or opaque."""
 
 _RANDOM = frozenset(

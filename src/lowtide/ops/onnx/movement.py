@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from lowtide.ops.forms import (
-    Blocks,
-    Concat,
-    Form,
-    Generate,
-    Indexed,
-    Labelled,
-    Pointwise,
-    Repeat,
-    Split,
-    Transpose,
-)
+from lowtide.ops import forms
 from lowtide.ops.index import MOST_ROWS, Index, fit, fixed
-from lowtide.ops.node import Node, NoForm
+from lowtide.ops.node import Node, NoForm, Row
 
 
-def _transpose(node: Node) -> Form:
+def _transpose(node: Node) -> forms.Form:
     rank = node.rank()
-    return Transpose(node.ints("perm", tuple(range(rank))[::-1]))
+    return forms.Transpose(node.ints("perm", tuple(range(rank))[::-1]))
 
 
-def _concat(node: Node) -> Form:
-    return Concat(node.dim(node.attribute("axis", 1), node.rank()))
-
-
-def _split(node: Node) -> Form:
+def _split(node: Node) -> forms.Form:
     literal = tuple(range(1, len(node.operands)))
-    return Split(node.dim(node.attribute("axis", 0), node.rank()), literal)
+    return forms.Split(node.dim(node.attribute("axis", 0), node.rank()), literal)
 
 
-def _slice(node: Node) -> Form:
+def _slice(node: Node) -> forms.Form:
     """Starts, axes and steps from attributes (before version 10) or from constant operands."""
     if len(node.operands) > 1:
         starts = node.values(1)
@@ -51,10 +34,10 @@ def _slice(node: Node) -> Form:
         start = start + size if start < 0 else start
         start = min(max(start, 0), size if step > 0 else size - 1)
         indices[d] = Index(d, step, 1, start, start)
-    return Indexed("piece", tuple(indices), literal)
+    return forms.Indexed("piece", tuple(indices), literal)
 
 
-def _pad(node: Node) -> Form:
+def _pad(node: Node) -> forms.Form:
     rank = node.rank()
     pads = node.values(1) if node.given(1) else node.ints("pads", node.ints("paddings"))
     axes = node.values(3) if node.given(3) else tuple(range(rank))
@@ -65,7 +48,7 @@ def _pad(node: Node) -> Form:
         d = node.dim(int(axis), rank)
         before[d], behind[d] = int(pads[i]), int(pads[i + len(axes)])
     indices = tuple(_padded(d, node.shape()[d], before[d], behind[d], mode) for d in range(rank))
-    return Indexed("piece", indices, node.literals())
+    return forms.Indexed("piece", indices, node.literals())
 
 
 def _padded(d: int, size: int, before: int, behind: int, mode: str) -> Index | None:
@@ -84,7 +67,7 @@ def _padded(d: int, size: int, before: int, behind: int, mode: str) -> Index | N
     return fit(d, rows, 1, 1)
 
 
-def _gather(node: Node) -> Form:
+def _gather(node: Node) -> forms.Form:
     """A single constant index is a fixed row, which the map names."""
     rank, picks = node.rank(), node.rank(1)
     axis = node.dim(node.attribute("axis", 0), rank)
@@ -94,92 +77,90 @@ def _gather(node: Node) -> Form:
         row = int(known[0]) % size
         indices = [Index(d if d < axis else d - 1 + picks) for d in range(rank)]
         indices[axis] = fixed(row, row + 1)
-        return Indexed("gather", tuple(indices), (1,))
+        return forms.Indexed("gather", tuple(indices), (1,))
     data = tuple(d if d < axis else None if d == axis else d - 1 + picks for d in range(rank))
     chosen = tuple(range(axis, axis + picks))
-    return Labelled("gather", (data, chosen), (tuple(range(rank - 1 + picks)),), limits=((1, size),))
+    return forms.Labelled("gather", (data, chosen), (tuple(range(rank - 1 + picks)),), limits=((1, size),))
 
 
 def _but(rank: int, dim: int) -> tuple[int | None, ...]:
     return tuple(None if d == dim else d for d in range(rank))
 
 
-def _gather_elements(node: Node) -> Form:
+def _gather_elements(node: Node) -> forms.Form:
     rank = node.rank()
     axis = node.dim(node.attribute("axis", 0), rank)
     everywhere = tuple(range(rank))
-    return Labelled("gather", (_but(rank, axis), everywhere), (everywhere,), limits=((1, node.shape()[axis]),))
+    return forms.Labelled("gather", (_but(rank, axis), everywhere), (everywhere,), limits=((1, node.shape()[axis]),))
 
 
-def _gather_nd(node: Node) -> Form:
+def _gather_nd(node: Node) -> forms.Form:
     batch, depth = node.attribute("batch_dims", 0), node.shape(1)[-1]
     outer = node.rank(1) - 1
     tail = node.rank() - batch - depth
     data = (*range(batch), *(None,) * depth, *range(outer, outer + tail))
     limit = min(node.shape()[batch : batch + depth])
-    return Labelled("gather", (data, (*range(outer), None)), (tuple(range(outer + tail)),), limits=((1, limit),))
+    return forms.Labelled("gather", (data, (*range(outer), None)), (tuple(range(outer + tail)),), limits=((1, limit),))
 
 
-def _scatter_nd(node: Node) -> Form:
+def _scatter_nd(node: Node) -> forms.Form:
     """Updates can land in any row of the dimensions that indices name; the others are cut."""
     rank, depth = node.rank(), node.shape(1)[-1]
     data = (*(None,) * depth, *range(depth, rank))
     updates = (*(None,) * (node.rank(1) - 1), *range(depth, rank))
     limit = min(node.shape()[:depth])
-    return Labelled("gather", (data, (None,) * node.rank(1), updates), (data,), limits=((1, limit),))
+    return forms.Labelled("gather", (data, (None,) * node.rank(1), updates), (data,), limits=((1, limit),))
 
 
-def _scatter_elements(node: Node) -> Form:
+def _scatter_elements(node: Node) -> forms.Form:
     rank = node.rank()
     axis = node.dim(node.attribute("axis", 0), rank)
     labels = _but(rank, axis)
-    return Labelled("gather", (labels, labels, labels), (labels,), limits=((1, node.shape()[axis]),))
+    return forms.Labelled("gather", (labels, labels, labels), (labels,), limits=((1, node.shape()[axis]),))
 
 
-def _one_hot(node: Node) -> Form:
+def _one_hot(node: Node) -> forms.Form:
     rank = len(node.result())
     axis = node.dim(node.attribute("axis", -1), rank)
     labels = _but(rank, axis)
     picks = tuple(label for label in labels if label is not None)
-    return Labelled("gather", (picks, (None,) * node.rank(1), (None,)), (labels,), literal=(1,))
+    return forms.Labelled("gather", (picks, (None,) * node.rank(1), (None,)), (labels,), literal=(1,))
 
 
-def _blocks(spread: bool) -> Callable[[Node], Form]:
-    def row(node: Node) -> Form:
-        return Blocks((2, 3), 1, node.attribute("blocksize"), spread, node.text("mode", "DCR") == "CRD")
+def _blocks(spread: bool) -> Row:
+    def row(node: Node) -> forms.Form:
+        return forms.Blocks((2, 3), 1, node.attribute("blocksize"), spread, node.text("mode", "DCR") == "CRD")
 
     return row
 
 
-def _expand(node: Node) -> Form:
-    return Pointwise((1,), 0)
-
-
-def _tile(node: Node) -> Form:
+def _tile(node: Node) -> forms.Form:
     if len(node.operands) > 2:
         raise NoForm("tiles as opset versions before 6 did")
-    return Repeat((1,))
+    return forms.Repeat((1,))
 
 
-def _grid_sample(node: Node) -> Form:
+def _grid_sample(node: Node) -> forms.Form:
     rank = node.rank()
     places = range(2, rank)
-    return Labelled("resample", ((0, 1, *(None,) * (rank - 2)), (0, *places, None)), ((0, 1, *places),), exact="kernel")
+    return forms.Labelled(
+        "resample", ((0, 1, *(None,) * (rank - 2)), (0, *places, None)), ((0, 1, *places),), exact="kernel"
+    )
 
 
-def _regions(node: Node) -> Form:
+def _regions(node: Node) -> forms.Form:
     """Regions of interest: each by itself, from anywhere in the image."""
     reads = ((None, 1, None, None), (0, None), (0,))
-    return Labelled("resample", reads, ((0, 1, None, None),), limits=((2, node.shape()[0]),), exact="kernel")
+    return forms.Labelled("resample", reads, ((0, 1, None, None),), limits=((2, node.shape()[0]),), exact="kernel")
 
 
-def _from_shape(free: bool, literal: tuple[int, ...] = ()) -> Callable[[Node], Form]:
-    return lambda node: Generate(free, literal)
+def _from_shape(free: bool, literal: tuple[int, ...] = ()) -> Row:
+    return lambda node: forms.Generate(free, literal)
 
 
-ROWS: dict[str, Callable[[Node], Form]] = {
+ROWS: dict[str, Row] = {
     "Transpose": _transpose,
-    "Concat": _concat,
+    "Concat": lambda node: forms.Concat(node.dim(node.attribute("axis", 1), node.rank())),
     "Split": _split,
     "Slice": _slice,
     "Pad": _pad,
@@ -187,22 +168,15 @@ ROWS: dict[str, Callable[[Node], Form]] = {
     "GatherElements": _gather_elements,
     "GatherND": _gather_nd,
     "ScatterND": _scatter_nd,
-    "ScatterElements": _scatter_elements,
-    "Scatter": _scatter_elements,
+    "ScatterElements Scatter": _scatter_elements,
     "OneHot": _one_hot,
     "DepthToSpace": _blocks(True),
     "SpaceToDepth": _blocks(False),
-    "Expand": _expand,
+    "Expand": lambda node: forms.Pointwise((1,), 0),
     "Tile": _tile,
-    "Range": _from_shape(False),
+    "Range Shape Size EyeLike": _from_shape(False),
     "GridSample": _grid_sample,
     "RoiAlign": _regions,
-    "Shape": _from_shape(False),
-    "Size": _from_shape(False),
-    "EyeLike": _from_shape(False),
     "ConstantOfShape": _from_shape(True, (0,)),
-    "RandomNormal": _from_shape(True),
-    "RandomUniform": _from_shape(True),
-    "RandomNormalLike": _from_shape(True),
-    "RandomUniformLike": _from_shape(True),
+    "RandomNormal RandomUniform RandomNormalLike RandomUniformLike": _from_shape(True),
 }

@@ -3,10 +3,8 @@ channel."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from lowtide.ops.forms import Along, Channelwise, Form, Labelled, Pointwise
-from lowtide.ops.node import Node, NoForm
+from lowtide.ops.node import Node, NoForm, Row
 
 
 def _from_axis(node: Node, default: int) -> tuple[int, ...]:
@@ -19,14 +17,6 @@ def _softmax(node: Node) -> Form:
     if node.graph.opset == 0 or node.graph.opset >= 13:
         return Along((node.dim(node.attribute("axis", -1), node.rank()),))
     return Along(_from_axis(node, min(1, max(0, node.rank() - 1))))
-
-
-def _one_axis(default: int) -> Callable[[Node], Form]:
-    return lambda node: Along((node.dim(node.attribute("axis", default), node.rank()),))
-
-
-def _layer_norm(node: Node) -> Form:
-    return Along(_from_axis(node, -1))
 
 
 def _last(node: Node) -> Form:
@@ -48,15 +38,6 @@ def _top(node: Node) -> Form:
     return Along((axis,), literal=literal, cost=1)
 
 
-def _last_two(node: Node) -> Form:
-    """A triangle's diagonal counts from the corner."""
-    return Along((node.rank() - 2, node.rank() - 1), literal=(1,) if node.given(1) else (), cost=0)
-
-
-def _everything(node: Node) -> Form:
-    return Along(tuple(range(node.rank())), cost=3)
-
-
 def _reverse_sequence(node: Node) -> Form:
     batch, time = node.attribute("batch_axis", 1), node.attribute("time_axis", 0)
     data = tuple(None if d == time else d for d in range(node.rank()))
@@ -72,10 +53,6 @@ def _batch_norm(node: Node) -> Form:
     if training:  # sums of several numbers at once, as `_BY_PLACE` has it
         return Channelwise(1, (1, 2, 3, 4), (0, *range(2, node.rank())), exact="kernel")
     return Channelwise(1, (1, 2, 3, 4))
-
-
-def _instance_norm(node: Node) -> Form:
-    return Channelwise(1, (1, 2), tuple(range(2, node.rank())), cost=5)
 
 
 def _group_norm(node: Node) -> Form:
@@ -100,32 +77,23 @@ def _cast_like(node: Node) -> Form:
     return Labelled("pointwise", (data, (None,) * node.rank(1)), (data,))
 
 
-ROWS: dict[str, Callable[[Node], Form]] = {
-    "Softmax": _softmax,
-    "LogSoftmax": _softmax,
-    "Hardmax": _softmax,
-    "LpNormalization": _one_axis(-1),
-    "LayerNormalization": _layer_norm,
-    "RMSNormalization": _layer_norm,
-    "SimplifiedLayerNormalization": _layer_norm,
-    "com.microsoft::SkipLayerNormalization": _last,
-    "com.microsoft::SkipSimplifiedLayerNormalization": _last,
+ROWS: dict[str, Row] = {
+    "Softmax LogSoftmax Hardmax": _softmax,
+    "LpNormalization": lambda node: Along((node.dim(node.attribute("axis", -1), node.rank()),)),
+    "LayerNormalization RMSNormalization SimplifiedLayerNormalization": lambda node: Along(_from_axis(node, -1)),
+    "com.microsoft::SkipLayerNormalization com.microsoft::SkipSimplifiedLayerNormalization Multinomial": _last,
     "MeanVarianceNormalization": _mean_variance,
     "CumSum": _cumulative,
     "TopK": _top,
-    "Trilu": _last_two,
+    # A triangle's diagonal counts from the corner.
+    "Trilu": lambda node: Along((node.rank() - 2, node.rank() - 1), literal=(1,) if node.given(1) else (), cost=0),
     "ReverseSequence": _reverse_sequence,
-    "DynamicQuantizeLinear": _everything,
+    "DynamicQuantizeLinear": lambda node: Along(tuple(range(node.rank())), cost=3),
     "BatchNormalization": _batch_norm,
-    "InstanceNormalization": _instance_norm,
+    "InstanceNormalization": lambda node: Channelwise(1, (1, 2), tuple(range(2, node.rank())), cost=5),
     "GroupNormalization": _group_norm,
-    "QuantizeLinear": _quantise,
-    "DequantizeLinear": _quantise,
+    "QuantizeLinear DequantizeLinear": _quantise,
     "CastLike": _cast_like,
-    "Multinomial": _last,
-    "Bernoulli": lambda node: Pointwise(),
-    "com.microsoft::Gelu": lambda node: Pointwise(),
-    "com.microsoft::FastGelu": lambda node: Pointwise(),
-    "com.microsoft::BiasGelu": lambda node: Pointwise(),
+    "Bernoulli com.microsoft::Gelu com.microsoft::FastGelu com.microsoft::BiasGelu "
     "com.microsoft::QuickGelu": lambda node: Pointwise(),
 }

@@ -7,24 +7,8 @@ from dataclasses import replace
 from typing import Literal
 
 from lowtide.graph import Graph, Kind, Op
+from lowtide.ops import forms
 from lowtide.ops.access import Merge, Shape
-from lowtide.ops.forms import (
-    Along,
-    Blocks,
-    Channelwise,
-    Concat,
-    Contraction,
-    Convolution,
-    Form,
-    Indexed,
-    Labelled,
-    Pointwise,
-    Pool,
-    Reduction,
-    Reshape,
-    Split,
-    Transpose,
-)
 from lowtide.ops.index import Index, Range, Window
 from lowtide.ops.meaning import Meaning
 from lowtide.ops.node import Node
@@ -71,11 +55,13 @@ def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling |
     if touches_blocked(graph, op) and axis not in access.outputs[0][: ROWS_DIM + 1 : ROWS_DIM]:
         return None
     grain = access.grain_of(axis)
-    if isinstance(form, Convolution | Pool):
+    if isinstance(form, forms.Convolution | forms.Pool):
         return _windowed(graph, op, form, axis, grain)
-    if isinstance(form, Indexed):
+    if isinstance(form, forms.Indexed):
         return _indexed(graph, op, op_meaning, axis)
-    if not _unchanged(op, form) or (isinstance(form, Concat) and axis == form.dim and _joins_constants(graph, op)):
+    if not _unchanged(op, form) or (
+        isinstance(form, forms.Concat) and axis == form.dim and _joins_constants(graph, op)
+    ):
         return None
     shaped = op.type in _SHAPED
     return Spelling(grain, lambda rows, shapes: Written(op.attributes, {1: shapes[0]} if shaped else {}))
@@ -84,7 +70,7 @@ def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling |
 def accumulating(graph: Graph, op: Op, op_meaning: Meaning) -> Accumulating | None:
     """onnxruntime's own convolution, whose fourth operand is added before its activation."""
     form = op_meaning.form
-    plain = isinstance(form, Convolution) and form.groups == 1 and form.added is None and not form.transposed
+    plain = isinstance(form, forms.Convolution) and form.groups == 1 and form.added is None and not form.transposed
     if op.type not in ("Conv", _ACCUMULATES) or not plain or graph.tensor_by_id[op.outputs[0]].dtype != "float32":
         return None
     return Accumulating(_ACCUMULATES, 3, frozenset({"activation", "activation_params"}))
@@ -108,35 +94,44 @@ def _joins_constants(graph: Graph, op: Op) -> bool:
     return any(graph.tensor_by_id[t].kind is Kind.CONSTANT for t in op.inputs)
 
 
-def _unchanged(op: Op, form: Form) -> bool:
+def _unchanged(op: Op, form: forms.Form) -> bool:
     """Whether a part of the op has the op's own attributes."""
     match form:
-        case Pointwise() | Along() | Contraction() | Reduction() | Transpose() | Concat() | Split() | Blocks():
+        case (
+            forms.Pointwise()
+            | forms.Along()
+            | forms.Contraction()
+            | forms.Reduction()
+            | forms.Transpose()
+            | forms.Concat()
+            | forms.Split()
+            | forms.Blocks()
+        ):
             return True
-        case Labelled():
+        case forms.Labelled():
             return form.family in ("gather", "pointwise", "along", "contraction")
-        case Channelwise():
+        case forms.Channelwise():
             return op.type in _BY_CHANNEL
-        case Reshape():
+        case forms.Reshape():
             return op.type != "Flatten" or int(op.attributes.get("axis", 1)) != 0
         case _:
             return False
 
 
-def _windowed(graph: Graph, op: Op, form: Convolution | Pool, axis: int, grain: int) -> Spelling | None:
+def _windowed(graph: Graph, op: Op, form: forms.Convolution | forms.Pool, axis: int, grain: int) -> Spelling | None:
     """Padding where the operand really ends, and as many groups as a part has."""
     windows = dict(form.windows)
-    if isinstance(form, Convolution) and form.transposed and (axis in windows or form.groups > 1):
+    if isinstance(form, forms.Convolution) and form.transposed and (axis in windows or form.groups > 1):
         return None
     data = graph.tensor_by_id[op.inputs[0]].shape or ()
     result = graph.tensor_by_id[op.outputs[0]].shape or ()
     padded = {d: _padding(window, (0, result[d]), data[d]) for d, window in form.windows}
-    if isinstance(form, Pool) and axis in windows and not _padded_as_said(op, form, padded):
+    if isinstance(form, forms.Pool) and axis in windows and not _padded_as_said(op, form, padded):
         return None
 
     def spell(rows: Range, shapes: tuple[Shape, ...]) -> Written:
         attributes = dict(op.attributes)
-        if isinstance(form, Convolution) and form.groups > 1 and axis == form.channel:
+        if isinstance(form, forms.Convolution) and form.groups > 1 and axis == form.channel:
             attributes["group"] = form.groups * (rows[1] - rows[0]) // result[form.channel]
         if axis in windows:
             attributes.pop("auto_pad", None)
@@ -149,7 +144,7 @@ def _windowed(graph: Graph, op: Op, form: Convolution | Pool, axis: int, grain: 
     return Spelling(grain, spell)
 
 
-def _padded_as_said(op: Op, form: Pool, padded: Mapping[int, tuple[int, int]]) -> bool:
+def _padded_as_said(op: Op, form: forms.Pool, padded: Mapping[int, tuple[int, int]]) -> bool:
     """Whether a pool's windows hang over the end by no more than `pads` of a part may say. With `ceil_mode`, or over
     an operand that is smaller than the kernel, they hang over what is no padding, which an average that counts
     padding does not count; and onnxruntime wants less padding than the kernel has taps."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from lowtide.ops.access import Shape
 from lowtide.ops.forms import Contraction, Form, Labelled, Labels, Pointwise, Reduction
-from lowtide.ops.node import Node, NoForm
+from lowtide.ops.node import Node, NoForm, Row
 
 _INTEGERS = ("int", "uint")
 
@@ -175,7 +174,7 @@ _MERGES = {
     "ReduceMin": "min", "ReduceL2": None, "ReduceLogSum": None, "ReduceLogSumExp": None, "ReduceProd": None,
 }  # fmt: skip
 
-ROWS: dict[str, Callable[[Node], Form]] = {
+ROWS: dict[str, Row] = {
     "MatMul": _matmul,
     "MatMulInteger": partial(_quantised_matmul, data=(0, 1), exact_sums=True),
     "QLinearMatMul": partial(_quantised_matmul, data=(0, 3), exact_sums=False),

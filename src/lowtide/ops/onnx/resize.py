@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
 from lowtide.ops.forms import Form, Indexed
 from lowtide.ops.index import MOST_ROWS, Index, Range, fit
-from lowtide.ops.node import Node, NoForm
+from lowtide.ops.node import Node, NoForm, Row
 
 _TAPS = {"nearest": 0, "linear": 1, "cubic": 2}
 _HALF = Fraction(1, 2)
@@ -124,4 +124,4 @@ def upsample(node: Node) -> Form:
     return _resampled(node, mixing, dict(enumerate(scales)), node.literals())
 
 
-ROWS: dict[str, Callable[[Node], Form]] = {"Resize": _resize, "Upsample": upsample}
+ROWS: dict[str, Row] = {"Resize": _resize, "Upsample": upsample}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lowtide.ops.forms import Along, Convolution, Form, Pool, Reduction
 from lowtide.ops.index import Window, same_padding
-from lowtide.ops.node import Node, NoForm
+from lowtide.ops.node import Node, NoForm, Row
 
 
 def windows_of(node: Node, taps: tuple[int, ...], *, transposed: bool = False) -> tuple[tuple[int, Window], ...]:
@@ -73,29 +73,23 @@ def pool(node: Node) -> Form:
     return Pool(windows_of(node, node.ints("kernel_shape")))
 
 
-def _global_pool(merge: str | None) -> object:
+def _global_pool(merge: str | None) -> Row:
     def row(node: Node) -> Form:
         return Reduction(tuple(range(2, node.rank())), True, merge)  # type: ignore[arg-type]
 
     return row
 
 
-def _response(node: Node) -> Form:
-    """A window over channels; onnxruntime keeps a running sum, whose bits hang on all channels before."""
-    return Along((1,))
-
-
-ROWS = {
+ROWS: dict[str, Row] = {
     "Conv": _conv,
     "com.microsoft::FusedConv": fused_conv,
     "ConvTranspose": _conv_transpose,
     "ConvInteger": _conv_integer,
     "QLinearConv": _qlinear_conv,
-    "MaxPool": pool,
-    "AveragePool": pool,
-    "LpPool": pool,
+    "MaxPool AveragePool LpPool": pool,
     "GlobalAveragePool": _global_pool("sum"),
     "GlobalMaxPool": _global_pool("max"),
     "GlobalLpPool": _global_pool(None),
-    "LRN": _response,
+    # A window over channels; onnxruntime keeps a running sum, whose bits hang on all channels before.
+    "LRN": lambda node: Along((1,)),
 }

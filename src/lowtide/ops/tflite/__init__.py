@@ -6,16 +6,12 @@ Quantised kernels give the same bits for a part, since each element is requantis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from lowtide.ops.forms import Form, Pointwise, Reshape
-from lowtide.ops.node import Node, NoForm
+from lowtide.ops.node import Node, NoForm, by_type
 from lowtide.ops.table import kind_of
 from lowtide.ops.tflite import movement, products, windows
 
-Row = Callable[[Node], Form]
-
-ROWS: Mapping[str, Row] = {**windows.ROWS, **products.ROWS, **movement.ROWS}
+ROWS = by_type(windows.ROWS, products.ROWS, movement.ROWS)
 """What is not in here is in `POINTWISE`, elementwise or a view in `ops/table.py`, or opaque."""
 
 POINTWISE = frozenset(

@@ -21,23 +21,8 @@ from math import lcm, prod
 from typing import Literal
 
 from lowtide.graph import Graph, Kind, Op
+from lowtide.ops import forms
 from lowtide.ops.access import Merge, Shape
-from lowtide.ops.forms import (
-    Along,
-    Blocks,
-    Concat,
-    Contraction,
-    Convolution,
-    Form,
-    Indexed,
-    Labelled,
-    Pointwise,
-    Pool,
-    Reduction,
-    Reshape,
-    Split,
-    Transpose,
-)
 from lowtide.ops.geometry import tflite_padded, tflite_rows
 from lowtide.ops.index import Range, Window
 from lowtide.ops.meaning import Meaning
@@ -52,7 +37,6 @@ _GLUED = frozenset({"int8", "int16", "int32", "float32"})
 _AT_ONCE = 8  # channels that LiteRT's depthwise kernel takes in one
 _SIDES = {1: "h", 2: "w"}  # what TFLite's options call a dimension of an image
 _MOST_DIMS = 5  # dimensions that TFLM's SLICE takes
-
 Around = tuple[tuple[int, int], ...]  # rows before and behind, for each dimension
 
 
@@ -63,15 +47,15 @@ def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling |
         return None
     grain = access.grain_of(axis)
     match form:
-        case Convolution() | Pool():
+        case forms.Convolution() | forms.Pool():
             return _windowed(graph, op, form, axis, grain)
-        case Indexed():
+        case forms.Indexed():
             return _indexed(graph, op, op_meaning, axis)
-        case Reshape():
+        case forms.Reshape():
             return _reshaped(op, grain)
-        case Reduction() if op.type != "AVERAGE_POOL_2D" and _along_last(op_meaning, axis):
+        case forms.Reduction() if op.type != "AVERAGE_POOL_2D" and _along_last(op_meaning, axis):
             return None
-        case Concat() if axis == form.dim and any(graph.tensor_by_id[t].kind is Kind.CONSTANT for t in op.inputs):
+        case forms.Concat() if axis == form.dim and any(graph.tensor_by_id[t].kind is Kind.CONSTANT for t in op.inputs):
             return None
         case _ if _unchanged(op, form):
             return Spelling(grain, lambda rows, shapes: Written(op.attributes))
@@ -99,14 +83,22 @@ def _along_last(op_meaning: Meaning, axis: int) -> bool:
     return index is not None and index.axis == axis
 
 
-def _unchanged(op: Op, form: Form) -> bool:
+def _unchanged(op: Op, form: forms.Form) -> bool:
     """Whether a part of the op has the op's own options."""
     match form:
-        case Pointwise():
+        case forms.Pointwise():
             return not form.literal
-        case Along() | Contraction() | Reduction() | Transpose() | Concat() | Blocks() | Split():
+        case (
+            forms.Along()
+            | forms.Contraction()
+            | forms.Reduction()
+            | forms.Transpose()
+            | forms.Concat()
+            | forms.Blocks()
+            | forms.Split()
+        ):
             return True
-        case Labelled():
+        case forms.Labelled():
             return op.type in ("UNPACK", "SPLIT", "GATHER")
         case _:
             return False
@@ -126,14 +118,14 @@ def _reshaped(op: Op, grain: int) -> Spelling:
     return Spelling(grain, spell)
 
 
-def _windowed(graph: Graph, op: Op, form: Convolution | Pool, axis: int, grain: int) -> Spelling | None:
+def _windowed(graph: Graph, op: Op, form: forms.Convolution | forms.Pool, axis: int, grain: int) -> Spelling | None:
     """Windows with the padding that a part needs."""
     windows = dict(form.windows)
     data = graph.tensor_by_id[op.inputs[0]].shape or ()
     result = graph.tensor_by_id[op.outputs[0]].shape or ()
-    if isinstance(form, Convolution) and axis == form.channel:
+    if isinstance(form, forms.Convolution) and axis == form.channel:
         grain = lcm(grain, _filters(form, data, result))
-    if not grain or (isinstance(form, Convolution) and form.transposed):
+    if not grain or (isinstance(form, forms.Convolution) and form.transposed):
         return None
     if "padding" not in op.attributes or 0 in data:
         return None
@@ -141,7 +133,7 @@ def _windowed(graph: Graph, op: Op, form: Convolution | Pool, axis: int, grain: 
         return Spelling(grain, lambda rows, shapes: Written(op.attributes))
     own = {d: _around(windows[d], (0, result[d]), data[d]) for d in windows}
     other_axes = {d: rows for d, rows in own.items() if d != axis}
-    if isinstance(form, Pool) and any(map(any, own.values())):
+    if isinstance(form, forms.Pool) and any(map(any, own.values())):
         return None
     row = prod(size + sum(other_axes.get(d, (0, 0))) for d, size in enumerate(data) if d != axis)
     padded = Padded(row, any(map(any, other_axes.values()))) if any(map(any, own.values())) else None
@@ -170,7 +162,7 @@ def _one_row(op: Op, axis: int, around: Range, size: int, rank: int) -> Written:
     return Written({**op.attributes, **step}, padding=other_axes)
 
 
-def _filters(form: Convolution, data: Shape, result: Shape) -> int:
+def _filters(form: forms.Convolution, data: Shape, result: Shape) -> int:
     """Filters at multiples of which parts along the channels begin; 0: channels are not cut. Of a filter for each
     channel LiteRT's kernel for 8-bit numbers takes eight at once, and rounds those otherwise than the rest: parts
     are such that each channel stays with its own."""

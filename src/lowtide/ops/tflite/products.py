@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 from typing import Literal
 
 from lowtide.ops.forms import Along, Contraction, Form, Labelled, Labels, Reduction
-from lowtide.ops.node import Node, NoForm
+from lowtide.ops.node import Node, NoForm, Row
 from lowtide.ops.tflite.windows import is_float, summed
 
 _SUMMED = -1
@@ -64,7 +63,7 @@ def _batch_product(node: Node) -> Form:
     )
 
 
-def _reduction(merge: Literal["sum", "max", "min"] | None) -> Callable[[Node], Form]:
+def _reduction(merge: Literal["sum", "max", "min"] | None) -> Row:
     def row(node: Node) -> Form:
         rank = node.rank()
         dims = tuple(sorted({node.dim(int(d), rank) for d in node.values(1)}))
@@ -88,10 +87,6 @@ def _last(node: Node) -> Form:
 def _cumulative(node: Node) -> Form:
     (dim,) = node.values(1)
     return Along((node.dim(int(dim), node.rank()),), literal=(1,), cost=1)
-
-
-def _largest(node: Node) -> Form:
-    return Along((node.rank() - 1,), literal=(1,), cost=10)
 
 
 def _recurrent(node: Node) -> Form:
@@ -118,25 +113,16 @@ def _recurrent(node: Node) -> Form:
     return Labelled("recurrent", reads, (result,), flops=2 * weights * steps)
 
 
-ROWS: dict[str, Callable[[Node], Form]] = {
+ROWS: dict[str, Row] = {
     "FULLY_CONNECTED": _fully_connected,
     "BATCH_MATMUL": _batch_product,
-    "SUM": _reduction("sum"),
-    "MEAN": _reduction("sum"),
-    "REDUCE_MAX": _reduction("max"),
-    "REDUCE_MIN": _reduction("min"),
-    "REDUCE_ANY": _reduction("max"),
-    "REDUCE_ALL": _reduction("min"),
+    "SUM MEAN": _reduction("sum"),
+    "REDUCE_MAX REDUCE_ANY": _reduction("max"),
+    "REDUCE_MIN REDUCE_ALL": _reduction("min"),
     "REDUCE_PROD": _reduction(None),
-    "ARG_MAX": _place,
-    "ARG_MIN": _place,
-    "SOFTMAX": _last,
-    "LOG_SOFTMAX": _last,
-    "L2_NORMALIZATION": _last,
+    "ARG_MAX ARG_MIN": _place,
+    "SOFTMAX LOG_SOFTMAX L2_NORMALIZATION": _last,
     "CUMSUM": _cumulative,
-    "TOPK_V2": _largest,
-    "SVDF": _recurrent,
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": _recurrent,
-    "UNIDIRECTIONAL_SEQUENCE_RNN": _recurrent,
-    "RNN": _recurrent,
+    "TOPK_V2": lambda node: Along((node.rank() - 1,), literal=(1,), cost=10),
+    "SVDF UNIDIRECTIONAL_SEQUENCE_LSTM UNIDIRECTIONAL_SEQUENCE_RNN RNN": _recurrent,
 }

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Literal
 
 from lowtide.ops.forms import Convolution, Form, Indexed, Pool, Reduction
 from lowtide.ops.geometry import tflite_padded, tflite_window
 from lowtide.ops.index import Index, Window, fit
-from lowtide.ops.node import Node, NoForm
+from lowtide.ops.node import Node, NoForm, Row
 
 _HEIGHT, _WIDTH, _CHANNEL = 1, 2, 3
 
@@ -154,14 +153,11 @@ def _resized(d: int, size: int, rows: int, nearest: bool, aligned: bool, half: b
     return fit(d, [mixed(i) for i in range(rows)], scale.numerator, scale.denominator)
 
 
-ROWS: dict[str, Callable[[Node], Form]] = {
+ROWS: dict[str, Row] = {
     "CONV_2D": _convolution,
     "DEPTHWISE_CONV_2D": _depthwise,
     "TRANSPOSE_CONV": _transposed,
-    "AVERAGE_POOL_2D": _pool,
-    "MAX_POOL_2D": _pool,
-    "L2_POOL_2D": _pool,
+    "AVERAGE_POOL_2D MAX_POOL_2D L2_POOL_2D": _pool,
     "LOCAL_RESPONSE_NORMALIZATION": _response,
-    "RESIZE_BILINEAR": _resize,
-    "RESIZE_NEAREST_NEIGHBOR": _resize,
+    "RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR": _resize,
 }

@@ -16,14 +16,7 @@ from lowtide.read.onnx.dims import bind_dimensions, forget_unknown
 from lowtide.read.onnx.forward import ValueOf
 from lowtide.read.onnx.shapes import tensor_types
 from lowtide.read.onnx.structure import Structure, opset_version, read_structure
-from lowtide.read.onnx.types import (
-    TensorType,
-    constant_size,
-    constants_of,
-    element_name,
-    size_bytes,
-    sparse_size,
-)
+from lowtide.read.onnx.types import TensorType, constant_size, constants_of, element_name, size_bytes, sparse_size
 from lowtide.read.onnx.values import tensor_value, value_of_constant
 from lowtide.read.onnx.wire import load_model
 from lowtide.sizes import NO_DIMS, Dims

@@ -15,12 +15,7 @@ from typing import TYPE_CHECKING
 from lowtide.errors import InputError
 from lowtide.graph import MAX_NESTED, Graph, Kind, Op, Tensor
 from lowtide.ops.folding import fold_constants
-from lowtide.read.onnx.attributes import (
-    NodeAttributes,
-    default_domain,
-    nesting,
-    subgraphs,
-)
+from lowtide.read.onnx.attributes import NodeAttributes, default_domain, nesting, subgraphs
 from lowtide.read.onnx.types import check_utf8
 from lowtide.topological import topological
 
@@ -119,8 +114,7 @@ def _check_made(graph: GraphProto, too_early: Sequence[tuple[Op, str]], names: C
     for op, name in too_early:
         if name not in names:
             raise InputError(
-                f"{op.label} reads {name!r}, which is no graph input, no initializer and made by no node; add it",
-                place,
+                f"{op.label} reads {name!r}, which is no graph input, no initializer and made by no node; add it", place
             )
     for value in graph.output:
         if value.name not in names:

@@ -53,8 +53,7 @@ def size_bytes(kind: TensorType, name: str, place: str) -> int:
     size = (math.prod(kind.shape) * bits + 7) // 8
     if size > MAX_BYTES:
         raise InputError(
-            f"tensor {name!r} has shape {list(kind.shape)}: {size} bytes are more than 2^62; mend the shape",
-            place,
+            f"tensor {name!r} has shape {list(kind.shape)}: {size} bytes are more than 2^62; mend the shape", place
         )
     return size
 

@@ -32,7 +32,7 @@ def least(points: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _against(view: PlanView) -> str:
-    """How much less or more than the own order's peak a plan's is, in percent."""
+    """How much less or more than the file order's peak a plan's is, in percent."""
     return change(view.plan.own_order_peak_bytes, view.plan.peak_bytes)
 
 

@@ -58,7 +58,7 @@
       };
       for (const [kind] of this.view.stacks) entry(COLOURS[kind], kind);
       if (this.before) entry("own", "the other plan, when the same op runs");
-      else entry("own", "own order, at its own steps");
+      else entry("own", "file order, at its own steps");
       if (this.view.memories.length) {
         entry("outline", "live at the peak");
         if (this.view.over.some((o) => o >= 0)) entry("hatch", "in place: written over an input");
@@ -201,11 +201,11 @@
 
     editRows() {
       const { view } = this, rows = [];
-      const words = { again: "run again", loop: "loop", part: "in parts", store: "to host", load: "from host" };
-      const colours = { "run again": COLOURS.input, loop: COLOURS.activation, "to host": COLOURS.workspace, "from host": COLOURS.output };
+      const words = { again: "recomputed", loop: "loop", part: "in tiles", store: "to host", load: "from host" };
+      const colours = { recomputed: COLOURS.input, loop: COLOURS.activation, "to host": COLOURS.workspace, "from host": COLOURS.output };
       const found = new Map();
       for (const [step, edit] of Object.entries(view.edits)) {
-        const word = words[edit] || "cut";
+        const word = words[edit] || "tiled";
         found.set(word, [...(found.get(word) || []), +step]);
       }
       for (const [word, steps] of found) rows.push([word, steps, colours[word] || COLOURS.constant]);
@@ -354,7 +354,7 @@
       const name = element("b", {}, view.ops[step]);
       const head = element("p", {}, `step ${count(step)} of ${count(view.steps)}${this.pinned ? " (pinned)" : ""}: `, name, ` (${[view.types[view.type[step]], edit, part].filter(Boolean).join(", ")})`.replace(" ()", ""));
       const parts = view.stacks.filter(([, column]) => column[step]).map(([kind, column]) => `${kind} ${short(column[step])}`).join(" + ");
-      const grey = this.before ? `; the other plan: ${short(this.grey().at(step))}` : `; own order at this place: ${short(this.grey().at(step))}`;
+      const grey = this.before ? `; the other plan: ${short(this.grey().at(step))}` : `; file order at this place: ${short(this.grey().at(step))}`;
       const sum = element("p", {}, `${bytes(total)} live = ${parts || "nothing"}${grey}${step === view.peak ? "; this is the peak" : ""}`);
       const list = element("ol", {});
       for (const i of live.slice(0, 8)) list.append(element("li", {}, this.link(i), ` ${bytes(view.size[i])}, ${total ? ((100 * view.size[i]) / total).toFixed(1) : 0} %, ${view.kinds[view.kind[i]]}${view.over[i] >= 0 && view.start[i] === step ? ", over an input that ends here" : ""}`));

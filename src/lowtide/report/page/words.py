@@ -98,7 +98,7 @@ def _advice(view: PlanView) -> str:
         '<th scope="col" class="number">bytes</th>'
         f'<th scope="col">if it were</th></tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
         '<p class="note">Each is computed for this plan’s own order, so the gain is proved: an order that needs no '
-        "more is at hand. The best order after the change may need still less. What cuts give, "
+        "more is at hand. The best order after the change may need still less. What tiling gives, "
         "<code>lowtide inspect MODEL</code> says.</p>"
     )
 

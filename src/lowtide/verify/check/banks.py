@@ -130,10 +130,7 @@ def _workspaces(plan: Plan, banks: _Banks) -> dict[str, tuple[str, int]]:
 
 
 def _check_ends(
-    memory: CheckedMemory,
-    banks: _Banks,
-    home: Mapping[int, tuple[str, int]],
-    workspaces: Mapping[str, tuple[str, int]],
+    memory: CheckedMemory, banks: _Banks, home: Mapping[int, tuple[str, int]], workspaces: Mapping[str, tuple[str, int]]
 ) -> None:
     """Nothing ends beyond what the plan takes of its memory."""
     used = dict.fromkeys(banks.sizes, 0)

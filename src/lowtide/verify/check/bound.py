@@ -75,8 +75,7 @@ def check_bound(graph: Graph, plan: Plan, memory: CheckedMemory) -> tuple[str, s
     if plan.optimal != (peak == bound):
         claim = "optimal" if plan.optimal else "not optimal"
         raise VerificationError(
-            "optimal",
-            f"the plan says {claim}, with a peak of {format_size(peak)} and a bound of {format_size(bound)}",
+            "optimal", f"the plan says {claim}, with a peak of {format_size(peak)} and a bound of {format_size(bound)}"
         )
     certificate = plan.certificate
     if isinstance(certificate, CutCertificate):
@@ -85,8 +84,7 @@ def check_bound(graph: Graph, plan: Plan, memory: CheckedMemory) -> tuple[str, s
     elif isinstance(certificate, SearchCertificate):
         if certificate.refuted_bytes >= peak:
             raise VerificationError(
-                "certificate",
-                f"{certificate.refuted_bytes} bytes are refuted, and the plan's own order needs {peak}",
+                "certificate", f"{certificate.refuted_bytes} bytes are refuted, and the plan's own order needs {peak}"
             )
         given = next_footprint(memory, certificate.refuted_bytes)
         seen, note = f"a search refuted {certificate.refuted_bytes:,} B", "bound: by search; --prove searches again"
@@ -96,8 +94,7 @@ def check_bound(graph: Graph, plan: Plan, memory: CheckedMemory) -> tuple[str, s
         return f"{seen}; a single op needs {single:,} B", "bound: footprint of a single op"
     if bound > given:
         raise VerificationError(
-            "bound",
-            f"the lower bound is {bound}, but {seen}, and a single op needs {single}: proved is {given}",
+            "bound", f"the lower bound is {bound}, but {seen}, and a single op needs {single}: proved is {given}"
         )
     return seen, note
 

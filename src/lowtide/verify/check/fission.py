@@ -42,7 +42,7 @@ _NANO = 1_000_000_000
 
 def verify_fission(graph: Graph, plan: Plan, target: Target, verify: Verify) -> Report:
     """Check a plan whose ops run in parts. `verify`: checks a plan without parts. Raises `VerificationError`:
-    ``fission``: the ops cannot run in these parts, or times do not add up; or what else does not hold, of the plan or
+    ``fission``: the ops cannot run in these tiles, or times do not add up; or what else does not hold, of the plan or
     of a body's."""
     claim = plan.fission
     assert claim is not None, plan.graph
@@ -77,7 +77,7 @@ def verify_fission(graph: Graph, plan: Plan, target: Target, verify: Verify) -> 
         raise VerificationError("fission", f"the plan promises {plan.exactness!r}, proved over {plan.proved_over!r}")
     seen = {"own_order_peak": format_size(own.peak)}
     if plan.optimal and claim.parts:
-        seen["optimal"] = "yes, over all orders of what runs around the parts"
+        seen["optimal"] = "yes, over all orders of the ops outside the tiles"
     held = [HeldRule(rule.name, seen.get(rule.name, rule.result)) for rule in report.checks]
     numbers = {**report.numbers, "own_order_peak_bytes": own.peak}
     return replace(report, checks=(*checks, *held), numbers=numbers)
@@ -285,7 +285,7 @@ class _Region:
     def __post_init__(self) -> None:
         ids = [v for v, _ in self.part.ops]
         if ids != [op.id for op in self.graph.ops if op.id in set(ids)] or len(ids) < 1:
-            raise VerificationError("fission", "the ops are not the graph's, in own order, each once")
+            raise VerificationError("fission", "the ops are not the graph's, in file order, each once")
         for v, word in self.part.ops:
             self._enter(self.graph.op_by_id[v], word)
         ends = self.part.ends

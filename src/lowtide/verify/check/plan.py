@@ -45,9 +45,9 @@ FAILURES = {
     "body": "what the plan says of ops and tensors makes a graph",
     "ids": "ops and tensors are those of the graph: ids, names, sizes, kinds, aliases",
     "order": "every op once, after what it needs",
-    "writes": "who reads bytes that an op writes over reads what it reads in the file's own order",
+    "writes": "who reads bytes that an op writes over reads what it reads in the file order",
     "in_place": "each claimed pair is allowed, its input dies there, and an op has one at most",
-    "own_order_peak": "own_order_peak_bytes is the peak of the file's own order",
+    "own_order_peak": "own_order_peak_bytes is the peak of the file order",
     "peak": "peak_bytes is the peak of the plan's order with the claimed pairs, and no others, in place",
     "bound": "lower_bound_bytes is at most the peak and at most what is proved",
     "optimal": "optimal says whether peak and bound are equal",
@@ -130,8 +130,8 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
 
 _OVER = {
     "orders": ", over all orders of what runs",
-    "orders_and_regions": ", over all orders, whatever is cut",
-    "orders_and_joined_regions": ", over all orders and all cuts whose regions join what others read",
+    "orders_and_regions": ", over all orders and tilings",
+    "orders_and_joined_regions": ", over all orders and all tilings whose regions materialise their outputs",
 }
 """Over what the peak is least, by `Plan.proved_over`; with nothing, over all orders of the graph."""
 
@@ -158,7 +158,7 @@ def _verify(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool) -> 
     own = simulate(graph, subject.user_memory, graph.own_order)
     if plan.own_order_peak_bytes != own.peak:
         raise VerificationError(
-            "own_order_peak", f"the own order needs {own.peak} bytes; the plan says {plan.own_order_peak_bytes}"
+            "own_order_peak", f"the file order needs {own.peak} bytes; the plan says {plan.own_order_peak_bytes}"
         )
     checks.append(HeldRule("own_order_peak", format_size(own.peak)))
     regions = "" if plan.moves is not None else check_regions(graph, plan, target)
@@ -168,7 +168,7 @@ def _verify(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool) -> 
     steps = simulate(subject.graph, subject.memory, plan.order, claimed_pairs(subject.graph, plan, subject.memory))
     partly = f", {len(plan.overlap):,} over a part of one" if plan.overlap else ""
     over = format_count(len(plan.in_place), "op") if plan.in_place else "no op"
-    written = f"{over} written over an input that nothing reads later{partly}"
+    written = f"{over} written over an input that no op reads later{partly}"
     checks.append(HeldRule("in_place", written))
     if plan.peak_bytes != steps.peak:
         raise VerificationError("peak", f"the order needs {steps.peak} bytes; the plan says {plan.peak_bytes}")
@@ -257,8 +257,8 @@ def _check_memories(
     checks += _check_arena(subject, placed, steps, replay_bytes=replay_bytes)
     checks += [HeldRule("fixed", check_fixed(subject.graph, plan, subject.memory, target))] if target.fixed else []
     if (placed.arena_lower_bound_bytes or 0) <= load:
-        return checks, "arena bound: the most bytes that are live at once in this order, counted again"
-    return checks, "arena bound: more than the most bytes that are live at once; --prove proves it again"
+        return checks, "arena bound: the most bytes live at once in this order, recounted"
+    return checks, "arena bound: more than the most bytes live at once; --prove repeats the proof"
 
 
 def _check_claims(subject: _Subject, own: Simulation, steps: Simulation, *, thorough: bool) -> list[HeldRule]:
@@ -308,9 +308,9 @@ def _check_cuts(graph: Graph, changed: Graph, plan: Plan) -> str:
     cut = sum(len(r.ops) for r in rewrites if isinstance(r, CutRegion | ConcatElimination))
     sections = sum(isinstance(r, Sections) for r in rewrites)
     apart = f"{format_count(sections, 'product')} by sections, " if sections else ""
-    often = f" in {len(rounds)} rounds" if len(rounds) > 1 else ""
+    often = f" in {len(rounds)} passes" if len(rounds) > 1 else ""
     return (
-        f"{apart}{format_count(cut, 'op')} cut{often}, {len(changed.ops):,} ops in all; each is given what it needs"
+        f"{apart}{format_count(cut, 'op')} tiled{often}, {len(changed.ops):,} ops in total; each tile has its rows"
         + ("" if halos is None else f"; {halos}")
     )
 
@@ -378,8 +378,7 @@ def _check_arena(subject: _Subject, plan: Plan, steps: Simulation, *, replay_byt
         raise VerificationError("arena", f"the arena's lower bound is {bound}, above its {arena} bytes")
     if plan.arena_optimal is not None and plan.arena_optimal != (arena == bound):
         raise VerificationError(
-            "arena_optimal",
-            f"arena_optimal is {plan.arena_optimal}, with an arena of {arena} and a bound of {bound}",
+            "arena_optimal", f"arena_optimal is {plan.arena_optimal}, with an arena of {arena} and a bound of {bound}"
         )
     seen, at = check_layout(graph, plan, memory, steps)
     checks = [HeldRule("offsets", seen), HeldRule("arena", format_size(arena))]

@@ -29,7 +29,7 @@ def check_profile(plan: Plan, memory: CheckedMemory, own: Simulation, steps: Sim
     if steps is None:
         if claimed.bytes or claimed.storages or claimed.starts or claimed.ends or claimed.used:
             raise VerificationError("profile", "the plan has moves: residency says what is where, and profile does too")
-        return f"own order, {format_count(len(claimed.own_order_bytes), 'step')}"
+        return f"file order, {format_count(len(claimed.own_order_bytes), 'step')}"
     _same("bytes", claimed.bytes, list(steps.footprint))
     lives, uses = _lives(plan, memory, steps, roots)
     if not len(claimed.storages) == len(claimed.starts) == len(claimed.ends) == len(set(claimed.storages)):

@@ -18,13 +18,7 @@ from lowtide.rewrites import COUNTED, Recomputation, Swapping
 from lowtide.target import Target
 from lowtide.verify.check.bound import least_in_sequences, saved_in_sequences
 from lowtide.verify.check.memory import CheckedMemory
-from lowtide.verify.check.price_bound import (
-    PricedGraph,
-    makers_of_storages,
-    ordered_ops,
-    proved_peak,
-    proved_units,
-)
+from lowtide.verify.check.price_bound import PricedGraph, makers_of_storages, ordered_ops, proved_peak, proved_units
 from lowtide.verify.check.replaced_ops import origins
 from lowtide.verify.check.swaps import check_rates, check_swapping, swaps_of, time_of, transfer_rates
 

@@ -271,8 +271,8 @@ def _check_parts(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory
         _check_heads(plan, parts, heads, apart=apart)
         if parts.arenas:
             _check_beyond(graph, plan, target, parts)
-        seen = "the planned part was simulated again, "
-    kept = "the persistent part and the least that is needed were taken from the plan (--run measures them)"
+        seen = "the planned part was simulated, "
+    kept = "the persistent part and the minimum are the plan's (--run measures them)"
     return f"{format_size(needed)} is the sum of its parts; {seen}{kept}"
 
 

@@ -132,7 +132,7 @@ class _Claim:
         parts = [op.outputs[0] for op in self.backs]
         _need(bool(parts) == bool(self.sums), "gradients of the operand are added up nowhere")
         own = sorted(self.sums, key=lambda op: self.step.index_of[op.id])
-        _need(self.sums == own, "sums are not in own order")
+        _need(self.sums == own, "sums are not in file order")
         inner = [op.outputs[0] for op in self.sums[:-1]]
         read = [t for op in self.sums for t in op.inputs]
         for op in self.sums:

@@ -1,13 +1,13 @@
-"""Does every op read the bytes that it reads in the file's own order, where ops write over what others hold?
+"""Does every op read the bytes that it reads in the file order, where ops write over what others hold?
 
 Own order is played with a mark for each byte: which op wrote it last. What an op reads is the marks of its inputs'
 bytes. Then the plan's order is played, and every op has to read the same marks; at the end every byte has to be of the
-op that it is of in own order. Only memory that is written over is looked at: an op's `Op.writes` says so, or it makes
+op that it is of in file order. Only memory that is written over is looked at: an op's `Op.writes` says so, or it makes
 an alias and `Op.writes` is None. An op with ``writes=()`` leaves no mark on what others hold.
 
 The result of a recomputed op holds the value as its maker leaves it, a tensor loaded from the host the value as it was
 stored, with what was written until then. An op that reads one of these in the place of the user's tensor has to read
-the same bytes in own order.
+the same bytes in file order.
 
 Nothing here looks at `Op.after`: that a reader comes before a writer is not believed, but played.
 """
@@ -146,9 +146,9 @@ class _Copies:
 
 def check_writes(graph: Graph, changed: Graph, plan: Plan) -> str | None:
     """``writes``: no op reads bytes that were written over too early or too late. None where nothing is written
-    over. `graph`: the user's, whose own order says who reads what. `changed`: with the plan's new ops, of which the
+    over. `graph`: the user's, whose file order says who reads what. `changed`: with the plan's new ops, of which the
     plan's order speaks. Raises `VerificationError`: ``writes``: the first op that reads what another op wrote than
-    in own order, or what is left at the end."""
+    in file order, or what is left at the end."""
     own = _Shared(graph)
     if not own.roots:
         return None
@@ -176,8 +176,8 @@ def check_writes(graph: Graph, changed: Graph, plan: Plan) -> str | None:
         end = max((end for _, end, _ in left.stretches), default=0)
         if played[root].marks(0, end) != left.marks(0, end):
             label = own.tensors[root].label
-            raise VerificationError("writes", f"{label} ends with other bytes than in own order: ops write in another")
-    return f"{format_count(reads, 'read')} of memory that ops write over, each of what it reads in own order"
+            raise VerificationError("writes", f"{label} ends with other bytes than in file order: ops write in another")
+    return f"{format_count(reads, 'read')} of memory that ops write over, each of what it reads in file order"
 
 
 def _wrong(graph: Graph, op: Op, step: int, t: int, marks: _Marks, allowed: Iterable[_Marks]) -> str:
@@ -185,7 +185,7 @@ def _wrong(graph: Graph, op: Op, step: int, t: int, marks: _Marks, allowed: Iter
     ops = {other.id: other.label for other in graph.ops}
     meant = {mark for one in allowed for _, _, mark in one}
     name = next((ops[mark] for _, _, mark in marks if mark not in meant and mark in ops), "no op")
-    return f"{op.label} at step {step} reads {graph.tensor_by_id[t].label} as {name} leaves it, not as in own order"
+    return f"{op.label} at step {step} reads {graph.tensor_by_id[t].label} as {name} leaves it, not as in file order"
 
 
 def _over(tensors: Mapping[int, Tensor], op: Op) -> Sequence[int]:

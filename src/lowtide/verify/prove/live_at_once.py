@@ -1,4 +1,4 @@
-"""A bound on traffic by what is live at once in every order: the peak that it needs (proofs.md, traffic theorem 7).
+"""A bound on traffic by the bytes live at once in every order: the peak that it needs (proofs.md, traffic theorem 7).
 
 If no order's peak without moves is below P, then at some step of every order P bytes are live, and the fast memory
 holds no more than its capacity. The rest is on the host. All of the rest but inputs, constants and outputs was made

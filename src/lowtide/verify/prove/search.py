@@ -85,8 +85,7 @@ def prove(graph: Graph, plan: Plan, target: Target, *, seconds: float = 60.0, ma
     spent = time.perf_counter() - began
     if refutation.order is not None:
         raise VerificationError(
-            "bound",
-            f"{format_size(budget)} are said to be refuted, but this order needs no more: {refutation.order}",
+            "bound", f"{format_size(budget)} are said to be refuted, but this order needs no more: {refutation.order}"
         )
     if not refutation.complete:
         return Proof("not re-proved", refutation.why, refutation.states, spent)
@@ -206,7 +205,7 @@ def _search(
 class _DownsetWalk:
     """A set of ops that has run, and what it takes to run one more or to take the last back.
 
-    Ops are positions in own order here. `left[b]` counts the users of storage b that have not run.
+    Ops are positions in file order here. `left[b]` counts the users of storage b that have not run.
     """
 
     def __init__(self, graph: Graph, memory: CheckedMemory, budget: int, forward: bool) -> None:

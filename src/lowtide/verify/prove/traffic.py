@@ -39,7 +39,7 @@ KINDS = {
     "search": "a search over all orders",
     "windows": "searches of parts of the graph",
     "phases": "searches of phases between ops that run in turn",
-    "peak": "what is live at once in every order",
+    "peak": "the bytes live at once in every order",
     "solver": "a solver's word",
 }
 
@@ -255,7 +255,7 @@ class _SecondSearch:
 
 
 class _PartBuilder:
-    """Parts of a graph under a plan's memory and rules. Ops are positions in own order here, sets of them bits."""
+    """Parts of a graph under a plan's memory and rules. Ops are positions in file order here, sets of them bits."""
 
     def __init__(self, graph: Graph, plan: Plan, target: Target) -> None:
         self.rules = plan.spilling or Spilling()
@@ -408,7 +408,7 @@ def check_proof(graph: Graph, plan: Plan, target: Target) -> str:
         return "none is claimed" if plan.traffic_bytes else "nothing moves"
     if proof.kind == "peak" and parts[0].cut is not None:
         return f"by {KINDS[proof.kind]}; proved by flow"
-    return f"by {KINDS[proof.kind]}; not searched again (--prove does)"
+    return f"by {KINDS[proof.kind]}; the search was not repeated (--prove does)"
 
 
 @dataclass(frozen=True)

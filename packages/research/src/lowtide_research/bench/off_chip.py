@@ -48,7 +48,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class OffChip:
-    """Traffic of one cell under Belady's replacement of pages, in the own order and in that of least peak."""
+    """Traffic of one cell under Belady's replacement of pages, in the file order and in that of least peak."""
 
     network: str
     on_chip_kb: int
@@ -72,7 +72,7 @@ def study(limits: Callable[[], Limits]) -> Iterator[OffChip]:
 def paged_traffic(
     model: MemoryModel, order: Sequence[int], capacity_bytes: int, page_bytes: int = PAGE_BYTES
 ) -> Traffic:
-    """Run an order on a memory of pages under Belady's replacement. `order`: positions in own order."""
+    """Run an order on a memory of pages under Belady's replacement. `order`: positions in file order."""
     assert capacity_bytes >= page_bytes
     sizes, first_page = _pages(model, page_bytes)
     touches: list[tuple[int, bool]] = []

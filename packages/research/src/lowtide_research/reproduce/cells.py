@@ -94,7 +94,7 @@ def _measured(part: str, case: Case, figure: Figure, limits: Limits) -> Measured
     cell = cell_of(part, case, figure.method, figure.setting, limits)
     proved = figure.figure == "peak" and cell.peak_bytes == cell.lower_bound_bytes
     ended = cell.status in ("time", "memory")
-    note = "proved least" if proved else f"ended by {cell.status}" if ended else ""
+    note = "proved optimal" if proved else f"ended by {cell.status}" if ended else ""
     amount = _SHOWN[figure.figure](cell) / UNITS[figure.unit]
     return Measured(amount, note, finished=not ended or figure.figure == "variables")
 

@@ -39,7 +39,7 @@ class Incremented:
     """What was found of a graph."""
 
     order: tuple[int, ...]  # positions in the graph's own order
-    # peak, lower_bound: bytes; equal where the order is proved least.
+    # peak, lower_bound: bytes; equal where the order is proved optimal.
     peak: int
     lower_bound: int
     # segments, searched, known: how many there are, how many of them the exact scheduler was asked, and how many it had

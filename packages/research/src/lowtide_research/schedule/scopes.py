@@ -73,6 +73,5 @@ def _check_order(scope: list[int], names: list[str], graph: Graph, place: str) -
     except CycleError as error:
         cell = next(names[cell] for cell, _ in error.args[1] if cell >= 0)
         raise InputError(
-            f"cell {cell!r} needs results of ops outside that need its own; put them in it, or make it two cells",
-            place,
+            f"cell {cell!r} needs results of ops outside that need its own; put them in it, or make it two cells", place
         ) from None

@@ -19,7 +19,7 @@ from lowtide.analyse.storage import MemoryModel
 from lowtide.graph import Graph
 
 Segments = list[list[int]]
-"""A partition of the positions in own order. Joined up, the segments are an order; inside, positions ascend."""
+"""A partition of the positions in file order. Joined up, the segments are an order; inside, positions ascend."""
 
 
 def hourglass_ops(graph: Graph) -> list[int]:

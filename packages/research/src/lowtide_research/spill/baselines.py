@@ -19,7 +19,7 @@ class Belady:
 
     name: ClassVar[str] = "belady"
 
-    order: OrderName = "own"  # the own order, or that of a scheduling method: of least peak, as the paper's MPMF
+    order: OrderName = "own"  # the file order, or that of a scheduling method: of least peak, as the paper's MPMF
 
     def supports(self, problem: SpillProblem) -> str | None:
         """See `why_not_apart`."""
@@ -39,7 +39,7 @@ class GreedySpill:
 
     name: ClassVar[str] = "greedy-spill"
 
-    order: OrderName = "own"  # the own order, or that of a scheduling method: of least peak, as the paper's MPMF
+    order: OrderName = "own"  # the file order, or that of a scheduling method: of least peak, as the paper's MPMF
 
     def supports(self, problem: SpillProblem) -> str | None:
         """See `why_not_apart`."""

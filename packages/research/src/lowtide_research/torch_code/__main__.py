@@ -17,7 +17,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Check the plan, and write the module."""
     parser = argparse.ArgumentParser(prog="python -m lowtide_research.torch_code", description=__doc__)
     parser.add_argument("model", help="graph JSON with labels, or zoo:magis_*")
-    parser.add_argument("plan", nargs="?", help="a plan of it (default: each op once, in the file's own order)")
+    parser.add_argument("plan", nargs="?", help="a plan of it (default: each op once, in the file order)")
     parser.add_argument("-o", dest="out", required=True, type=Path, help="the module's file")
     given = parser.parse_args(arguments)
     try:

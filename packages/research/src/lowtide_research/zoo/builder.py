@@ -1,6 +1,6 @@
 """A small network builder: one recording of a network, made into a `Graph` or into a runnable ONNX model.
 
-`Net` keeps the ops in the order in which they were added, and that is the own order of both forms. Ids are
+`Net` keeps the ops in the order in which they were added, and that is the file order of both forms. Ids are
 those that an ONNX reader gives to the file: op id = index of the node; tensor id = order of first appearance,
 graph inputs first, then initializers, then what the nodes make.
 
@@ -119,13 +119,7 @@ class Net:
         return value
 
     def weight(
-        self,
-        role: str,
-        shape: Ints,
-        deviation: float,
-        mean: float = 0.0,
-        centred: Ints = (),
-        trained: bool = True,
+        self, role: str, shape: Ints, deviation: float, mean: float = 0.0, centred: Ints = (), trained: bool = True
     ) -> Value:
         """Add a float32 initializer drawn from a normal distribution; `role` names it after the next op. `centred`
         lists the axes along which it shall add up to zero."""

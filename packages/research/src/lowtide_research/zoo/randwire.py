@@ -17,7 +17,6 @@ from lowtide.errors import InputError
 from lowtide_research.zoo.builder import Net, Signal, Value
 
 Edges = set[tuple[int, int]]  # undirected edges, the lower node first
-
 SEEDS = (0, 1, 2, 3, 4)  # seeds whose networks are fixed: a test holds their wiring
 
 _ATTEMPTS = 1000
@@ -94,16 +93,7 @@ WIRINGS: dict[str, Callable[[int, Random], Edges]] = {
 }
 
 
-def build_randwire(
-    name: str,
-    *,
-    wiring: str,
-    nodes: int,
-    stages: int,
-    channels: int,
-    seed: int,
-    stacked: bool,
-) -> Net:
+def build_randwire(name: str, *, wiring: str, nodes: int, stages: int, channels: int, seed: int, stacked: bool) -> Net:
     """Stem, `stages` random stages whose channels double, head. `wiring`: how the edges of a
     stage are drawn, until they connect it. `stacked`: weighted sum as Unsqueeze, Concat, MatMul, Squeeze (as
     in HMCOS's networks); else as one Sum op with the weights left out, which costs no copies. Raises `InputError`:

@@ -16,8 +16,7 @@ from lowtide_research.zoo.randwire import WIRINGS, draw_connected, stage
 SIDE = 32
 LAST_FILTERS = 1280
 
-SHAPES = {"cifar10": (10, 2), "cifar100": (100, 3)}
-"""Classes and cells."""
+SHAPES = {"cifar10": (10, 2), "cifar100": (100, 3)}  # classes and cells
 
 
 def build_network(name: str, *, data: str, nodes: int, channels: int, seed: int) -> Net:

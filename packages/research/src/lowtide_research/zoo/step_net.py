@@ -1,7 +1,7 @@
 """A training step under construction: forward ops that know their gradients, the loss (y - y')^2, the update.
 
 Every op says which rows it needs (`lowtide.ops.labels`), has one result, and may be executed by `support.step_runs`.
-Weights are graph inputs, since the step changes them; what the update makes of a weight is an output. The own order is
+Weights are graph inputs, since the step changes them; what the update makes of a weight is an output. The file order is
 the reverse of the order in which a depth-first search from the inputs leaves the ops, the readers that came last first:
 that of MAGIS's released code, against which its figures stand.
 """

@@ -11,7 +11,7 @@ are wired by hand from SwiftNet's elements, a concatenation, a depthwise 3x3 and
 A ``read`` is depthwise and 1x1, a ``blend`` concat, depthwise and 1x1, a ``join`` concat and 1x1. Rewriting a
 concat of k into k parts adds 2 (k - 1) nodes to a blend and k - 1 to a join. An op is a node: activations and batch
 normalisation are folded as TFLite does, and left out. Side and widths make the cells' least peaks SERENITY's. The
-own order is breadth first.
+file order is breadth first.
 """
 
 from __future__ import annotations

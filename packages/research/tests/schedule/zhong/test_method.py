@@ -111,7 +111,7 @@ def test_partition_is_acyclic_and_balanced(parts: int, by_bytes: bool, multileve
 
 @pytest.mark.slow
 def test_parts_cost_optimality_and_nothing_else() -> None:
-    """Whatever is switched, an order comes out, never worse than the own order."""
+    """Whatever is switched, an order comes out, never worse than the file order."""
     for seed in range(12):
         _, model = sample(seed)
         own = profile(model, range(len(model.graph.ops))).peak

@@ -30,7 +30,7 @@ STRICT = BUILT_IN["strict"]
 
 
 def tiny(rng: Random, semantics: Semantics, n_ops: int = 4, most: int = 9) -> SpillProblem:
-    """A random problem whose own order does not fit without spilling, small enough for brute force."""
+    """A random problem whose file order does not fit without spilling, small enough for brute force."""
     while True:
         graph = random_graph(rng, n_ops, plain=rng.random() < 0.7, aliases=0)
         tensors = tuple(replace(t, size=-(-t.size // 8)) for t in graph.tensors)
@@ -224,7 +224,7 @@ def test_parts_put_together_are_an_order() -> None:
 
 @pytest.mark.parametrize("seed", [13, 20, 23])
 def test_a_warm_start_is_never_left_for_worse(seed: int) -> None:
-    """40 ops at seven tenths of the own order's peak, where the replacement policies spill: as little traffic as
+    """40 ops at seven tenths of the file order's peak, where the replacement policies spill: as little traffic as
     lowtide's own search finds, and with COSMA's own programs alone no more than the policies'."""
     graph = random_graph(Random(seed), 40, width=8, plain=True, aliases=0)
     problem = spill_problem(graph, STRICT, (Memory("fast", 0),))

@@ -31,7 +31,7 @@ def test_it_finds_the_least_peak() -> None:
 
 
 def test_a_program_too_large_is_not_built() -> None:
-    """The better of the own order and reverse post-order is given, and why there is no other."""
+    """The better of the file order and reverse post-order is given, and why there is no other."""
     model = memory_model(zoo.build("transformer:layers=8").graph(), STRICT)
     found = make("cosma-peak", {"overlap": "false"}).schedule(model, Limits(20))
     assert (found.stopped, found.counters["ilp_status"]) == ("memory", "memory")

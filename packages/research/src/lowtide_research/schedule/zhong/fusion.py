@@ -37,12 +37,7 @@ MAX_DOWNSETS = 4096
 
 
 def fuse(
-    problem: ReducedProblem,
-    limits: Limits,
-    *,
-    fusion: Fusion = "both",
-    bound: int = 20,
-    every_order: bool = True,
+    problem: ReducedProblem, limits: Limits, *, fusion: Fusion = "both", bound: int = 20, every_order: bool = True
 ) -> ReducedProblem:
     """Fuse until nothing more can be fused (Algorithm 1), or until the time is over. `fusion`: which theorems to
     use: both, IV.1 (``"monotonic"``), IV.2 (``"general"``), none. `bound`: the paper's M: sub-graphs of more nodes
@@ -99,7 +94,7 @@ class _Fuser:
         changed = False
         for a in range(self.problem.n):
             while self.alive >> a & 1 and limits.left_seconds > 0:
-                b = next((b for b in sorted(self.succs[a]) if self._is_chain(a, b)), None)
+                b = next((b for b in sorted(self.succs[a]) if self.succs[a] == {b} and self.preds[b] == {a}), None)
                 if b is None:
                     break
                 extra = self._monotonic(a, b)
@@ -188,10 +183,6 @@ class _Fuser:
                 )
             )
         return touches
-
-    def _is_chain(self, a: int, b: int) -> bool:
-        """Whether `b` is the only child of `a` and `a` the only parent of `b`."""
-        return self.succs[a] == {b} and self.preds[b] == {a}
 
     def _monotonic(self, a: int, b: int) -> int | None:
         """Theorem IV.1 for the chain a -> b: the fused node's extra bytes, or None if it does not apply. A storage

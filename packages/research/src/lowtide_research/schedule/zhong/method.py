@@ -32,7 +32,7 @@ class ZhongRun:
 
     schedule: Schedule
     fused: ReducedProblem  # the graph after fusion
-    # Peak of Algorithm 2's own order, which `schedule` leaves for the own order or RPO if one of those is better.
+    # Peak of Algorithm 2's own order, which `schedule` leaves for the file order or RPO if one of those is better.
     algorithm_peak_bytes: int
     solved: tuple[PartSolution, ...]  # the integer programs that were built, in the order in which they were solved
     # fusion_seconds, partition_seconds, solver_seconds, seconds: wall time of each stage, and of all.
@@ -124,7 +124,7 @@ class Zhong:
         return f"{n} ops, more than {MAX_OPS}" if n > MAX_OPS else None
 
     def schedule(self, model: MemoryModel, limits: Limits) -> Schedule:
-        """Algorithm 2; the best of its order, reverse post-order and the own order."""
+        """Algorithm 2; the best of its order, reverse post-order and the file order."""
         return self.run(model, limits).schedule
 
     def run(self, model: MemoryModel, limits: Limits) -> ZhongRun:

@@ -18,8 +18,7 @@ from lowtide_research.schedule.zhong.problem import ReducedProblem
 
 Partition = Literal["none", "naive", "heuristic", "multilevel"]
 
-COARSEST = 8
-"""Nodes per part at which the graph is small enough to be cut."""
+COARSEST = 8  # nodes per part at which the graph is small enough to be cut
 
 
 class _Balance(NamedTuple):

@@ -267,12 +267,7 @@ def _order_part(
 
 
 def _solve(
-    problem: SpillProblem,
-    part: Space,
-    start: _Result | None,
-    limits: Limits,
-    settings: ProgramSettings,
-    seconds: float,
+    problem: SpillProblem, part: Space, start: _Result | None, limits: Limits, settings: ProgramSettings, seconds: float
 ) -> _Result | None:
     program = start_program(part, unit_of(part, problem.model.alignment))
     add_rows(program, write_once=problem.semantics.write_once, cuts=settings.cuts)

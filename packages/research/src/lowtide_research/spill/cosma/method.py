@@ -64,7 +64,7 @@ class Cosma:
     addresses: Addresses = "late"
     overlap: bool = True  # whether to leave out variables by the overlap analysis (ASAP and ALAP)
     cuts: bool = True  # whether to add rows that whole numbers imply: sums of sizes, precedence over steps
-    # The solution to start from. ``"replacement"``: the better of Belady's and greedy replacement, in the own order and
+    # The solution to start from. ``"replacement"``: the better of Belady's and greedy replacement, in file order and
     # that of least peak. ``"fixed"``: that, bettered by the program with each of the two orders fixed (16, 17).
     # ``"spill"``: the best of these and of what lowtide's own search finds.
     start: Literal["spill", "fixed", "replacement"] = "spill"
@@ -133,7 +133,7 @@ class CosmaFs:
     name: ClassVar[str] = "cosma-fs"
     slow: ClassVar[bool] = True
 
-    # The own order, that of a scheduling method, or the one of least peak by COSMA's own program (13 to 15).
+    # The file order, that of a scheduling method, or the one of least peak by COSMA's own program (13 to 15).
     order: Literal["own", "exact", "hmcos", "cosma"] = "own"
     solver: Solver = "cp_sat"
     addresses: Addresses = "late"
@@ -170,7 +170,7 @@ class CosmaDnc:
     name: ClassVar[str] = "cosma-dnc"
     slow: ClassVar[bool] = True
 
-    # Which order is cut into parts; ``"best"`` is the one that spills least with its order fixed, of the own order and
+    # Which order is cut into parts; ``"best"`` is the one that spills least with its order fixed, of the file order and
     # that of least peak.
     order: Literal["best", "own", "exact", "hmcos"] = "best"
     part_variables: int = 6000  # parts are cut so that their programs have no more variables than this, roughly
@@ -249,7 +249,7 @@ def start_for(problem: SpillProblem, order: tuple[int, ...]) -> SpillAnswer:
 
 
 def best_start(problem: SpillProblem, limits: Limits) -> SpillAnswer:
-    """The best of `start_for` over the own order and the one of least peak."""
+    """The best of `start_for` over the file order and the one of least peak."""
     orders: tuple[OrderName, ...] = ("own", "exact")
     answers = []
     for name in orders:
@@ -270,9 +270,5 @@ def finish(solved: SpillSolution, bound: int, solver: Solver) -> SpillAnswer:
     }
     proof = TrafficProof(kind="solver" if bound else "none")
     return replace(
-        answer,
-        traffic_lower_bound_bytes=bound,
-        proof=proof,
-        stopped=STOPPED[solved.ended],
-        counters=counters,
+        answer, traffic_lower_bound_bytes=bound, proof=proof, stopped=STOPPED[solved.ended], counters=counters
     )

@@ -23,7 +23,7 @@ ROOM = (Memory("fast", 2**62),)  # the capacity says nothing here
 class CosmaPeak:
     """Least peak over all orders as an integer program; the paper's M_P (section III-E1).
 
-    It starts from the better of the own order and reverse post-order. In-place ops have no equation: where the target
+    It starts from the better of the file order and reverse post-order. In-place ops have no equation: where the target
     has some, the program orders the graph without them. Proves nothing to lowtide, as a solver's bound has no
     certificate; the counter `ilp_bound_bytes` has it.
     """

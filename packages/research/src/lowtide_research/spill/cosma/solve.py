@@ -87,9 +87,7 @@ def place(
     ]
     seconds = max(0.01, min(PACKING_SECONDS, limits.left_seconds))
     allocation = allocate_buffers(
-        Buffers(tuple(buffers)),
-        problem.capacity,
-        Limits(seconds, seed=limits.seed, enough_bytes=problem.capacity),
+        Buffers(tuple(buffers)), problem.capacity, Limits(seconds, seed=limits.seed, enough_bytes=problem.capacity)
     )
     if allocation.height_bytes > problem.capacity:
         return None
