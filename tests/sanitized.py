@@ -15,13 +15,13 @@ import pytest
 
 TESTS = Path(__file__).resolve().parent
 FILES = (
-    *("core/test_cut.py", "core/test_model.py", "core/test_stub.py"),
+    *("core/test_cut.py", "core/test_model.py", "core/test_sample.py", "core/test_stub.py"),
     *("schedule/test_exact.py", "schedule/test_restore_own_order.py"),
     *("allocate/test_exact.py", "allocate/test_greedy.py", "allocate/test_place.py", "allocate/test_arena.py"),
     *("spill/test_search.py", "spill/test_lead.py", "spill/test_phases.py", "spill/test_rows.py"),
 )
 """Files of tests whose work is done in the core."""
-OF_RESEARCH = ("bench/test_sampling.py", "schedule/test_serenity.py", "schedule/test_hmcos.py")
+OF_RESEARCH = ("schedule/test_serenity.py", "schedule/test_hmcos.py")
 """The same of the package with published methods."""
 LEFT_OUT = "not test_memory_limit_is_kept"
 """It fills its memory in the seconds that it gives itself, but not on a build that is ten times slower."""

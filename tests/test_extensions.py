@@ -45,7 +45,7 @@ def test_the_product_works_alone(tmp_path: Path, capsys: pytest.CaptureFixture[s
         ("research compare MODEL --memory fast=1KiB --methods belady", "method belady"),
         ("research plan MODEL --memory fast=1KiB --method cosma", "method cosma"),
         ("research plan MODEL --allow recompute --budget 1KiB --method checkmate", "method checkmate"),
-        ("research bench schedule --networks unet", "lowtide research bench"),
+        ("research bench spill --networks unet", "lowtide research bench"),
     ],
 )
 def test_what_is_missing_is_one_line(

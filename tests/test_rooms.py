@@ -180,9 +180,9 @@ OF_RESEARCH = {
     "bench/test_magis.py": "bench/magis_steps",
     "torch_code/test_source.py": "torch_code/kernels torch_code/__main__",
     "bench/test_allocation.py": "bench/placing",
-    "bench/test_sampling.py": "bench/drawing",
-    "contest/test_contest.py": "contest/bound contest/evaluate contest/plan contest/prices contest/reader",
-    "bench/test_schedule.py": "bench/machine bench/measure bench/parts zoo/published/cases",
+    "bench/test_parts.py": "bench/machine bench/measure zoo/published/cases",
+    "contest/test_contest.py": "contest/bound contest/cover contest/evaluate contest/plan contest/prices "
+    "contest/reader",
     "bench/test_spilling.py": "bench/off_chip bench/spill_cells bench/spill_tables",
     "bench/test_suite.py": "bench/options bench/tables",
     "reproduce/test_suite.py": "reproduce/",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lowtide import cli
+from lowtide import api
 from lowtide.cli import main
 from lowtide.cli.parser import parser_of_all
 from lowtide.cli.tree import commands_of
@@ -130,7 +130,7 @@ def test_outputs_that_cannot_be_written(tmp_path: Path, capsys: Captured):
     refused(capsys, "research", "plan", path, "-o", tmp_path / "o.graph.json", "--plan", tmp_path / "none" / "p.json")
     refused(capsys, "research", "plan", path, "-o", tmp_path / "o.json", "--plan", tmp_path / "o.json")
     assert "--json prints the result" in refused(capsys, "research", "plan", path, "--plan", "-")
-    bench = ("research", "bench", "schedule", "--networks", "swiftnet_cell_a", "--methods", "own")
+    bench = ("research", "bench", "spill", "--networks", "DARTS", "--schemes", "belady own")
     assert "cannot make this directory" in refused(capsys, *bench, "-o", path)
     assert sorted(os.listdir(tmp_path)) == before
 
@@ -192,7 +192,7 @@ def test_a_bug_of_ours_is_one_line(tmp_path: Path, capsys: Captured, monkeypatch
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("two\nlines")
 
-    monkeypatch.setattr(cli.commands.api, "plan", broken)
+    monkeypatch.setattr(api, "plan", broken)
     path = graph_file(tmp_path, branches())
     assert "-v for the traceback" in refused(capsys, "research", "plan", path, status=1)
     assert main(["research", "plan", str(path), "-v"]) == 1
@@ -205,7 +205,7 @@ def test_interrupt_before_there_is_a_plan(tmp_path: Path, capsys: Captured, monk
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli.commands.api, "plan", interrupted)
+    monkeypatch.setattr(api, "plan", interrupted)
     assert "interrupted" in refused(capsys, "research", "plan", graph_file(tmp_path, branches()), status=130)
 
 
@@ -293,7 +293,7 @@ def _holds_or_is_refused(capsys: Captured, path: Path, plan: Path) -> None:
         ("plan x.onnx --ouput y.onnx", "-o"),
         ("plan x.onnx --target tflm", "--for"),
         ("fit x.onnx --buget 5", "--budget"),
-        ("research bench schedule --netwoks a", "--networks"),
+        ("research bench spill --netwoks a", "--networks"),
         ("research plan zoo:swiftnet_cell_a --target tfml", "tflm"),
         ("research plan zoo:nasnet_cifar", "nasnet_a_cifar"),
         ("research plan zoo:transformer:layer=2", "layers"),
@@ -318,7 +318,7 @@ def test_a_slip_is_answered_with_what_was_meant(words: str, meant: str, capsys: 
     ("words", "now"),
     [
         ("compare m.onnx --all", 'compare is now "lowtide research compare"'),
-        ("bench schedule", 'bench is now "lowtide research bench"'),
+        ("bench spill", 'bench is now "lowtide research bench"'),
         ("research check m.onnx", 'check is now "lowtide check"'),
     ],
 )

@@ -6,8 +6,10 @@ FOLDER holds the contest's instances, `mlsys-2026-*.json`. *winner*: github.com/
 dde1a9f, first place of track A; it publishes totals of five instances (here with a `p`), and its program, built and run
 by us, gives the others, and those five to the printed digit. Our evaluator gives its 24 solutions the same totals. The
 contest has no public evaluator; `src/lowtide_research/contest/evaluate.py` says how the statement is read where it is
-open. *ours* is the evaluator's total of our solution, *gap* how far it is above the bound at most, *recomputed* how
-many operators run in a second group too, *s* the search alone, on one thread.
+open. *ours* is the evaluator's total of our solution. *bound*: all operators at full efficiency (`bound.py`), or where
+there are at most 300 groups the cheapest cover by groups (`cover.py`), which CP-SAT bounds; both hold for all solutions
+that our evaluator accepts. *gap* is how far ours is above it at most, *recomputed* how many operators run in a second
+group too, *s* the search alone, on one thread.
 """
 
 from __future__ import annotations
@@ -18,10 +20,12 @@ from typing import Any
 
 from lowtide_research.bench.pages import about, document, mean_ratio, method_of, script, table, write
 from lowtide_research.contest.bound import lower_bound
+from lowtide_research.contest.cover import cover_bound
 from lowtide_research.contest.evaluate import evaluate
 from lowtide_research.contest.plan import Planner
 from lowtide_research.contest.reader import read_problem
 
+CLOSED = 1e-7  # the covers' integer program rounds down
 PUBLISHED = (1, 5, 9, 13, 17)
 WINNER = (
     471500.8, 26000.0, 91750.4, 27372.8, 961194.6666667, 235929.6, 183500.8, 76457.3333333,
@@ -34,8 +38,9 @@ def row(path: Path, seconds: float) -> dict[str, Any]:
     """Our plan and bound for an instance."""
     number = int(path.stem.rpartition("-")[2])
     problem = read_problem(path)
+    bound = max(lower_bound(problem), cover_bound(problem))
     start = perf_counter()
-    steps = Planner(problem).solve(seconds, bound := lower_bound(problem))
+    steps = Planner(problem).solve(seconds, bound)
     spent = perf_counter() - start
     return {
         "instance": number,
@@ -50,7 +55,7 @@ def row(path: Path, seconds: float) -> dict[str, Any]:
 
 
 def _cells(r: dict[str, Any]) -> tuple[Any, ...]:
-    closed = r["ours"] <= r["bound"] * (1 + 1e-9)
+    closed = r["ours"] <= r["bound"] * (1 + CLOSED)
     return (
         f"{r['instance']}{' p' if r['instance'] in PUBLISHED else ''}", r["ops"], f"{r['winner']:,.1f}",
         f"{r['ours']:,.1f}", f"{r['ours'] / r['winner']:.4f}", f"{r['bound']:,.1f}",
@@ -67,7 +72,7 @@ def page(results: dict[str, Any]) -> list[str]:
     rows = results["rows"]
     below = sum(r["ours"] < r["winner"] * (1 - 1e-9) for r in rows)
     at_most = sum(r["ours"] <= r["winner"] * (1 + 1e-9) for r in rows)
-    closed = sum(r["ours"] <= r["bound"] * (1 + 1e-9) for r in rows)
+    closed = sum(r["ours"] <= r["bound"] * (1 + CLOSED) for r in rows)
     return [
         "# MLSys 2026's graph-scheduling contest",
         "",

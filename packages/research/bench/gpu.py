@@ -22,7 +22,6 @@ from importlib import import_module
 from statistics import median
 from typing import Any
 
-from compiled import compiled
 from lowtide.errors import InputError, first_line
 from lowtide.torch.cuda_meter import check_device
 from lowtide.torch.meter import run_seconds
@@ -65,6 +64,18 @@ def row_of(bench: Bench, run: Callable[[], Any]) -> dict[str, Any]:
     return row | {"seconds": median(seconds)}
 
 
+def compiled(net: Any) -> Callable[[], Any]:
+    """A step by Inductor: loss and gradients."""
+    torch, parameters = import_module("torch"), list(net.model.parameters())
+    forward = torch.compile(lambda *batch: net.loss_fn(net.model(batch[0]), *batch[1:]), dynamic=False)
+
+    def run() -> Any:
+        loss = forward(*net.batch)
+        return loss.detach(), torch.autograd.grad(loss, parameters)
+
+    return run
+
+
 def rows(bench: Bench, options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     """Each way of a network by name, to be called for its row."""
     net = bench.net
@@ -73,7 +84,7 @@ def rows(bench: Bench, options: argparse.Namespace) -> Iterator[tuple[str, Calla
         return row_of(bench, halves(net.model, net.loss_fn, net.batch, ratio))
 
     def inductor() -> dict[str, Any]:
-        whole = compiled(net, "inductor", {}, None)
+        whole = compiled(net)
         return row_of(bench, lambda: (lambda pair: [pair[0], *pair[1]])(whole()))
 
     def planned(part: float, allow: str) -> dict[str, Any]:

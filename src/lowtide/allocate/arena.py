@@ -6,7 +6,7 @@ An engine packs buffers. `allocate_best` asks the engines in turn and stops at a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol, runtime_checkable
 
@@ -131,7 +131,8 @@ def allocate(
     lifetimes = lifetimes or profile(model, order)
     alignment = model.alignment if alignment is None else alignment
     limits = limits or Limits()
-    wanted = tuple(overwrites) if model.target.overlap == "never" else tuple(_dying(model, order, lifetimes))
+    dying = (o for step, i in enumerate(order) for o in model.overwrites[i] if lifetimes.last[o.storage] == step)
+    wanted = tuple(overwrites if model.target.overlap == "never" else dying)
     arena = arena_buffers(model, order, wanted, alignment, lifetimes)
     packing = allocate_best(arena.problem, limits, engines[:1])
     if not packing.optimal and len(arena.problem.buffers) <= MOST_FOR_FREER:
@@ -182,12 +183,6 @@ def _allocation(
         tuple(overlap),
         packing.interrupted,
     )
-
-
-def _dying(model: MemoryModel, order: Sequence[int], lifetimes: Profile) -> Iterator[Overwrite]:
-    """Every overwrite whose storage dies at its op in this order."""
-    for step, i in enumerate(order):
-        yield from (o for o in model.overwrites[i] if lifetimes.last[o.storage] == step)
 
 
 def allocate_best(

@@ -197,10 +197,10 @@ def first_screen(options: argparse.Namespace, sizes: CodeSizes, kernels: str) ->
     today = any_tflm_arena(load(options.model, dims_of(options.dims)))
     arena = sizes.arena_bytes + sizes.counter_bytes
     before = ("", "") if today is None else (f"{today:,} B", percent(today, arena))
-    inside = "inputs are the caller's" if options.input == "caller" else "a copy of the inputs is in it"
+    inside = "without the inputs" if options.input == "caller" else "with a copy of the inputs"
     rows = [
         ("", "TFLM", "as C", "", ""),
-        ("static memory", before[0], f"{arena:,} B", before[1], f"predicted; the C's arena and counters: {inside}"),
+        ("static memory", before[0], f"{arena:,} B", before[1], f"predicted: arena and counters, {inside}"),
         ("weights in flash", "", f"{sizes.weight_bytes:,} B", "", ""),
         ("a run", "", "", "", f"{sizes.macs:,} multiply-accumulates, {sizes.moved_bytes:,} B read and written"),
     ]

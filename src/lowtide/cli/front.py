@@ -70,7 +70,7 @@ def _goal(p: Any, *, fit: bool = False) -> None:
     does = "find the largest size that fits into" if fit else "find the fastest plan that fits into"
     p.add_argument(
         "--budget", metavar="SIZE",
-        help=f"{does} this much memory, as 256KiB or 80MB; for onnxruntime: process memory above the about 57 MiB "
+        help=f"{does} this much memory, as 256KiB or 80MB; for onnxruntime: process memory above the about 49 MiB "
         "that Python and onnxruntime take",
     )  # fmt: skip
     p.add_argument(

@@ -360,7 +360,7 @@ def _least_time(choices: Sequence[Parted], budget: int, limits: Limits, begun: S
     return _best_of([*improved, *found, *fitting, *known], _by_time)
 
 
-def front(choices: Sequence[Parted], limits: Limits) -> tuple[list[tuple[Parted, Spent]], bool]:
+def pareto_front(choices: Sequence[Parted], limits: Limits) -> tuple[list[tuple[Parted, Spent]], bool]:
     """Choices with sequences of their bodies of which no other is as low and as fast, the highest peak first, and
     whether all of them were swept."""
     found: list[tuple[Parted, Spent]] = []

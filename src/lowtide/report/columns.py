@@ -84,12 +84,7 @@ def _apart(names: list[str], width: int) -> dict[str, str]:
     """Labels that begin where the names first differ; longer than `width` where that is not enough."""
     start = sum(1 for _ in takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False)))
     for length in (width, 2 * width, 4 * width):
-        label = {name: f"...{_end_cut(name[start:], length)}" for name in names}
+        label = {name: f"...{shorten(name[start:], length)}" for name in names}
         if len(set(label.values())) == len(names):
             return label
     return {name: name for name in names}
-
-
-def _end_cut(text: str, width: int) -> str:
-    """Beginning and end, the beginning at least half."""
-    return text if len(text) <= width else shorten(text, width)

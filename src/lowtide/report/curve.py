@@ -132,11 +132,7 @@ def sweep_text(rows: Sequence[Mapping[str, Any]]) -> str:
     }  # fmt: skip
     kept = [name for name in shown if any(row[name] not in (None, "") for row in rows)]
     right = [i for i, name in enumerate(kept) if name.endswith("_bytes") or name == "ops"]
-    lines = [[_cell(row[name]) for name in kept] for row in rows]
+    lines = [
+        ["" if v is None else f"{v:,}" if isinstance(v, int) else str(v) for v in map(row.get, kept)] for row in rows
+    ]
     return columns([[shown[name] for name in kept], *lines], right=tuple(right))
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:,}" if isinstance(value, int) else str(value)

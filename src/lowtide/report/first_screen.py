@@ -96,7 +96,7 @@ def _sizes(comparison: Comparison) -> list[str]:
         return []
     text = ", ".join(f"{name} {shape}" for name, shape in list(comparison.sizes.items())[:3] if shape)
     more = ", ..." if len(comparison.sizes) > 3 else ""
-    assumed = " (sizes assumed, and a written model takes no others)"
+    assumed = " (sizes assumed; the written model accepts only these)"
     return [f"{text}{more}{assumed if comparison.assumed else ''}"]
 
 
@@ -128,7 +128,7 @@ def _rows(plan: Plan, comparison: Comparison) -> list[tuple[str, ...]]:
         rows.append(("time of a run", "", "", percent(1, round(slowdown, 4)), said))
     else:
         rows.append(("time of a run", "", "", "", "not predicted: the same operations, in tiles"))
-    outputs = {"equal": "equal, bit for bit", "rounding": "equal but for the rounding of the runtime's own kernels"}
+    outputs = {"equal": "equal, bit for bit", "rounding": "equal within the rounding of the runtime's own kernels"}
     if comparison.outputs and plan.status == "ok":
         count = comparison.inputs_run
         checked = f", on {count} random input{'s' if count > 1 else ''}" if count else ""

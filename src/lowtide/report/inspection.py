@@ -99,7 +99,7 @@ def _ladder(inspection: Inspection) -> list[str]:
         arena = "" if rung.arena_bytes is None else f"{rung.arena_bytes:,}"
         rows.append((f"{rung.bytes:,}", arena, f"{rung.how}{under}", f"{rung.ops:,}", moved))
     spent = f"{inspection.ladder_seconds:.1f} s"
-    left = "every row" if inspection.ladder_complete else "stopped by the time limit, which --ladder SECONDS raises"
+    left = "complete" if inspection.ladder_complete else "stopped by the time limit, which --ladder SECONDS raises"
     note = (
         f"searched for {spent}, {left}; `lowtide research plan --allow fission`, with --budget or --memory, "
         "searches longer"

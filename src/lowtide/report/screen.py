@@ -76,7 +76,7 @@ def _ideas(view: PlanView, cut: int | None) -> list[str]:
     """Of each of the largest at the peak the first thing that helps, a line each."""
     found = [(view.rectangles[i], what_ifs(view, i)) for i in top_at_peak(view)]
     label = labels((r.name for r, _ in found), cut)
-    rows = [("what if", "bytes", "new peak", "the tensor were")]
+    rows = [("tensor", "peak change", "new peak", "if it were")]
     for r, ideas in found:
         then, change = (ideas[0].peak_bytes, ideas[0].change) if ideas else (view.peak_bytes, "nothing helps")
         rows.append((label[r.name], f"{then - view.peak_bytes:,}", f"{then:,}", change))

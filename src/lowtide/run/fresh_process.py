@@ -116,19 +116,22 @@ def _open(request: dict[str, Any]) -> tuple[Any, Feeds, int, Run | None]:
     import numpy as np
     import onnxruntime  # noqa: F401  # before memory is looked at
 
-    from lowtide.run.onnx import draw
     from lowtide.run.ort_session import new_session
 
+    path, file = Path(request["path"]), Path(request["feeds"])
+    draws = not file.exists()
+    if draws:  # before memory is looked at; else these imports, which take longer than all the others, are left out
+        import lowtide.run.onnx  # noqa: F401
     give_back_free_heap()
     base = resident_bytes()
-    path, file = Path(request["path"]), Path(request["feeds"])
     if request["session"]:
         session = runpy.run_path(request["session"])["open_session"]()
     else:
         session = new_session(str(path), threads=0)  # else as by default
     names = [wanted.name for wanted in session.get_inputs()]
     first: Run | None = None
-    if not file.exists():
+    if draws:
+        from lowtide.run.onnx import draw
 
         def run(drawn: Sequence[dict[str, Any]]) -> Run:
             return _timed(session, drawn[0])

@@ -281,12 +281,11 @@ def _is_idle(region: Region, before: Sequence[Sequence[Region]]) -> bool:
 def _with(torch: Any, cut: Cut, group: Sequence[Region], parts: int, costs: Costs | None) -> Cut:
     """A cut with one more group of regions in so many parts."""
     program, stood = one_by_one(cut.step.program, cut.step.graph, group, parts)
-    return Cut(costed(torch, program, costs, cut.step), (*cut.records, *(_record(region, parts) for region in stood)))
-
-
-def _record(region: Region, parts: int) -> StepCut:
-    axis, each = region.start
-    return StepCut(ops=list(region.indices), again=list(region.recomputed), axis=axis, each=each, parts=parts)
+    records = [
+        StepCut(ops=list(r.indices), again=list(r.recomputed), axis=r.start[0], each=r.start[1], parts=parts)
+        for r in stood
+    ]
+    return Cut(costed(torch, program, costs, cut.step), (*cut.records, *records))
 
 
 def _as_known(step: Costed, costs: Costs | None) -> tuple[Costed, Costs | None]:

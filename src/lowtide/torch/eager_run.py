@@ -110,7 +110,8 @@ def eager_run(
             with mode:
                 output = step(*fakes)
                 if backward:
-                    with _without_autocast(torch):
+                    # ``loss.backward()`` is called outside of the autocast that the forward pass runs under
+                    with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
                         (output[step.loss_at] if isinstance(output, tuple) else output).backward()
             passes = list(found.events)
             if other is not None:
@@ -182,10 +183,3 @@ def _faked(torch: Any, step: Any, batch: Sequence[Any]) -> Iterator[tuple[list[A
     finally:
         for slot, tensors in zip(slots, before, strict=True):
             slot.update(tensors)
-
-
-@contextmanager
-def _without_autocast(torch: Any) -> Iterator[None]:
-    """``loss.backward()`` is called outside of the autocast that the forward pass runs under."""
-    with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
-        yield

@@ -37,14 +37,8 @@ def allocator_peak(function: Callable[[], Any], device: Device = ("cpu", None)) 
     if device[0] == "cuda":
         returned, most = cuda_peak(function, device)
         return returned, most.requested_bytes
-    returned, changes = _allocations(function)
-    return returned, max(itertools.accumulate(changes), default=0)
-
-
-def _allocations(function: Callable[[], Any]) -> tuple[Any, list[int]]:
-    """Bytes given out (positive) and taken back, in order."""
     returned, events = _profiled(function)
-    return returned, [size for _, size in _memory_events(events)]
+    return returned, max(itertools.accumulate(size for _, size in _memory_events(events)), default=0)
 
 
 def _profiled(function: Callable[[], Any]) -> tuple[Any, list[Any]]:

@@ -120,7 +120,9 @@ def with_updates(program: Program, rules: Mapping[str, Rule], clip: Clip | None 
     for result in program.results:
         rule = rules.get(result.target) if result.kind == "gradient" else None
         if result.kind == "buffer":
-            behind.setdefault(len(program.actions), []).append(_written(result))
+            call = Call("aten.copy_.default", (Ref(result.target), result.value))
+            action = Action(f"write_{result.target}", call, writes=(result.target,))
+            behind.setdefault(len(program.actions), []).append(action)
         elif rule is None:
             kept.append(result)
         else:
@@ -183,11 +185,6 @@ def after_backward(program: Program, rules: Mapping[str, Rule]) -> tuple[Program
             actions += update.actions(result.value)
             givens += update.states
     return replace(program, givens=tuple(givens), actions=tuple(actions), forms=forms), len(actions) - count
-
-
-def _written(result: Result) -> Action:
-    call = Call("aten.copy_.default", (Ref(result.target), result.value))
-    return Action(f"write_{result.target}", call, writes=(result.target,))
 
 
 class _Updating:

@@ -22,7 +22,7 @@ from lowtide.torch.eager import EagerStep
 from lowtide.torch.generate import source_of
 from lowtide.torch.meter import measure_ops, no_costs
 from lowtide.torch.program import Program
-from lowtide.torch.search import STEPS, Moves, front, largest_op, lowest, search
+from lowtide.torch.search import STEPS, Moves, largest_op, lowest, pareto_front, search
 from lowtide.torch.sequence import Sequence, sequence_of, why_not
 from lowtide.torch.step_plan import OverBudgetError, StepCut, StepPlan
 from lowtide.torch.swap import entry_of, movable
@@ -153,7 +153,7 @@ def plan_front(
     budgets = _budgets(own, steps, count)
     found = []
     for step, cuts, table in steps:
-        for order in front(step.graph, step.seconds, budgets, options.time / len(steps)):
+        for order in pareto_front(step.graph, step.seconds, budgets, options.time / len(steps)):
             chosen = _Chosen(step, tuple(order), table, cuts)
             found.append((sequence_of(step.graph, order).peak_bytes, step.seconds_of(order), len(found), chosen))
     kept: list[Planned] = []

@@ -157,7 +157,7 @@ def lowest(
     return _entries(graph, best.order, moves)
 
 
-def front(graph: Graph, seconds: Mapping[int, float], budgets: Sequence[int], time: float) -> list[list[int]]:
+def pareto_front(graph: Graph, seconds: Mapping[int, float], budgets: Sequence[int], time: float) -> list[list[int]]:
     """Orders of ever lower peaks, each within one of the budgets, none as high and as dear as another; file order
     first. Budgets descend."""
     problem = _Steps.of(graph, seconds)

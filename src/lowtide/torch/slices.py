@@ -174,7 +174,11 @@ class _Writer:
             if name == "nll_loss_forward":
                 self._total(action)
             for output, dim in zip(action.outputs, row.dims, strict=True):
-                if output is None or output not in self.region.made or self._is_total(action, output):
+                if (
+                    output is None
+                    or output not in self.region.made
+                    or (name == "nll_loss_forward" and output == action.outputs[1])
+                ):
                     continue
                 form = self.program.forms[output]
                 options = f'dtype=torch.{form.dtype}, device=torch.device("{_device(form.device)}")'
@@ -186,9 +190,6 @@ class _Writer:
         """Name of all rows of a result: its own, if no op of the region reads it."""
         read = any(operand.root == name for row in self.region.ops for operand in row.operands)
         return f"all_{name}" if read and self.places.get(name) is not None else name
-
-    def _is_total(self, action: Action, output: str) -> bool:
-        return action.call.target.startswith("aten.nll_loss_forward.") and output == action.outputs[1]
 
     def _total(self, action: Action) -> None:
         """The number of targets that are not left out, as torch counts it: a number of the scores' type."""

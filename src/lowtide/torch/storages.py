@@ -125,13 +125,11 @@ def _in_own_layout(work: _Settling, action: Action) -> Action:
     if len(shapes) != 1 or not form.contiguous or any(True for _, value in action.call.kwargs for _ in refs(value)):
         return action
     shape = shapes.pop()
-    work.forms[action.name] = replace(form, shape=shape, strides=_contiguous(shape))
+    work.forms[action.name] = replace(
+        form, shape=shape, strides=tuple([math.prod(shape[k + 1 :]) for k in range(len(shape))])
+    )
     work.bound[action.name] = Call(_SHAPES[0], (Ref(action.name), form.shape))
     return replace(action, call=replace(action.call, args=tuple(args)))
-
-
-def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple([math.prod(shape[k + 1 :]) for k in range(len(shape))])
 
 
 def _is_idle_clone(work: _Settling, call: Action, changed: set[str]) -> bool:

@@ -103,7 +103,10 @@ def map_of_plan(plan: Plan, graph: Graph, target: Target) -> ArenaMap:
         root = graph.tensor_by_id[storage.tensors[0]]
         block_of[s] = len(blocks)
         span = (max(steps.first[s], 0), min(steps.last[s] + 1, n))
-        purpose = min((str(graph.tensor_by_id[t].kind) for t in storage.tensors), key=_rank)
+        purpose = min(
+            (str(graph.tensor_by_id[t].kind) for t in storage.tensors),
+            key=("output", "input", "constant", "activation").index,
+        )
         memory, at = home[tensor]
         start = at - model.displacement[tensor]
         blocks.append(
@@ -188,7 +191,3 @@ def map_of_buffers(
         result.append(Region(memory, height, max([unit, *(b.alignment for b in inside)]), room))
     places = tuple(Place(b.name, b.purpose, b.memory, b.offset, b.size) for b in blocks)
     return ArenaMap(name, tuple(result), places, blocks, max((b.end for b in buffers), default=0))
-
-
-def _rank(purpose: str) -> int:
-    return ("output", "input", "constant", "activation").index(purpose)

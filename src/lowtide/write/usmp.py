@@ -28,7 +28,8 @@ from lowtide.write.arena_map import ArenaMap, Block
 
 def usmp_json(layout: ArenaMap) -> bytes:
     """The JSON, UTF-8, one line for each pool, buffer and allocation; buffers in the order of the layout's blocks."""
-    names = _distinct(layout.blocks)
+    free = FreeNames(first=2)  # in TVM a buffer goes by its name
+    names = [free.take(b.name) for b in layout.blocks]
     against = conflicts(layout.blocks)
     pools = [
         {
@@ -75,18 +76,8 @@ def conflicts(blocks: Sequence[Block]) -> list[list[int]]:
     for start, end, i in begins:
         live = [(until, j) for until, j in live if until > start]
         for _, j in live:
-            if j != i and not _in_place(blocks, i, j):
+            if j != i and blocks[i].over != j and blocks[j].over != i:
                 against[i].add(j)
                 against[j].add(i)
         live.append((end, i))
     return [sorted(others) for others in against]
-
-
-def _in_place(blocks: Sequence[Block], i: int, j: int) -> bool:
-    return blocks[i].over == j or blocks[j].over == i
-
-
-def _distinct(blocks: Sequence[Block]) -> list[str]:
-    """Names, with a number after those that are there already: in TVM a buffer goes by its name."""
-    free = FreeNames(first=2)
-    return [free.take(b.name) for b in blocks]

@@ -1,4 +1,4 @@
-"""Scratch that ESP-NN asks for. `bench/tflm32/scratch_esp.py` holds the rules against the library's compiled C."""
+"""Scratch that ESP-NN asks for, by its sources."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 import pytest
 
@@ -11,30 +12,20 @@ from lowtide.cli.values import name_list
 from lowtide.errors import InputError
 from lowtide_research.bench.allocation import AllocateSuite
 from lowtide_research.bench.command import add_suites, suite_of
-from lowtide_research.bench.sampling import SpaceSuite
-from lowtide_research.bench.schedule import ScheduleSuite
 from lowtide_research.bench.spilling import SpillSuite
 from lowtide_research.bench.suite import Suite
 
-CASES: list[tuple[str, Suite[object]]] = [
-    ("space --network unet --orders 7 --seed 3", SpaceSuite(network="unet", orders=7, methods=[], seed=3)),
+CASES: list[tuple[str, Suite[Any]]] = [
+    ("allocate --allocators tflm --time 2", AllocateSuite(allocators=["tflm"], time=2.0)),
     (
-        "allocate --part instances,hmcos-1 --allocators tflm --time 2",
-        AllocateSuite(parts=["instances", "hmcos-1"], networks=[], allocators=["tflm"], time=2.0),
-    ),
-    (
-        "spill --settings activations --search-memory 1MiB",
-        SpillSuite(networks=[], schemes=[], settings=["activations"], parts=[], search_memory="1MiB"),
-    ),
-    (
-        "schedule --networks a:n=4,filters=16,b --graphs DIR",
-        ScheduleSuite(networks=["a:n=4,filters=16", "b"], graphs="DIR", methods=[], parts=[]),
+        "spill --networks a:n=4,filters=16,b --settings activations --search-memory 1MiB",
+        SpillSuite(networks=["a:n=4,filters=16", "b"], schemes=[], settings=["activations"], search_memory="1MiB"),
     ),
 ]
 
 
 @pytest.mark.parametrize(("words", "suite"), CASES)
-def test_flags_make_the_suite(words: str, suite: Suite[object]) -> None:
+def test_flags_make_the_suite(words: str, suite: Suite[Any]) -> None:
     """Each flag is a field, in the field's type; what is not given has the default."""
     options = parse(["research", "bench", *words.split()])
     assert isinstance(options, argparse.Namespace)
@@ -45,7 +36,7 @@ def test_help_has_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     """Those of the suite, of its files, of its limits, and of all commands, in this order."""
     assert parse(["research", "bench", "spill", "--help"]) == 0
     shown = capsys.readouterr().out
-    flags = ("--networks", "--part", "--label", "-o DIR", "--time", "--seed", "--json")
+    flags = ("--networks", "--schemes", "--label", "-o DIR", "--time", "--seed", "--json")
     places = [shown.rindex(f"  {name}") for name in flags]
     assert places == sorted(places)
     assert "lowtide research bench spill --time 60 -o results" in shown
@@ -57,7 +48,7 @@ def test_other_commands_load_no_suite() -> None:
         parse(["benches"])
     parser = argparse.ArgumentParser()
     add_suites(parser)
-    assert parser.parse_args(["tflite", "--overlap", "2"]).suite == "tflite"
+    assert parser.parse_args(["spill", "--time", "2"]).suite == "spill"
 
 
 def test_networks_with_parameters_are_one_name() -> None:

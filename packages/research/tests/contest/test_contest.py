@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide_research.contest.bound import lower_bound
+from lowtide_research.contest.cover import cover_bound, group_bound
 from lowtide_research.contest.evaluate import InfeasibleSolution, evaluate
 from lowtide_research.contest.plan import Planner
 from lowtide_research.contest.prices import Group, Price, Steps, tile_order
@@ -160,6 +161,32 @@ def test_prices_are_the_evaluators(problem: Problem, data: st.DataObject):
     assert found == pytest.approx(price.latency) if exact else found <= price.latency * (1 + 1e-9)
 
 
+@given(problems(), st.data())
+@settings(max_examples=40, deadline=None)
+def test_bounds_of_groups_hold_for_all_granularities_and_orders(problem: Problem, data: st.DataObject):
+    """The evaluator's latency of a group is no less than its bound, in any order of the tiles."""
+    ops = data.draw(st.sets(st.sampled_from(range(len(problem.ops))), min_size=1))
+    group = Group(problem, sorted(ops))
+    if not group.feasible:
+        return
+    sides = [data.draw(st.integers(5, side)) for side in (group.width, group.height)]
+    depth = data.draw(st.integers(min(5, group.depth), group.depth))
+    tiles = -(-group.width // sides[0]) * -(-group.height // sides[1])
+    order = tuple(data.draw(st.permutations(range(tiles))))
+    try:
+        latency = _latency_of(problem, Step(group.ops, (sides[0], sides[1], depth), (), order))
+    except InfeasibleSolution:
+        return
+    assert group_bound(group, frozenset(), frozenset(), float("inf")) <= latency * (1 + 1e-9)
+
+
+def test_cheapest_covers_of_the_examples():
+    """Two of the statement's examples have optimal solutions: their bound is their cost."""
+    pytest.importorskip("ortools")
+    assert cover_bound(CHAIN) == pytest.approx(3276.8)
+    assert cover_bound(DIAMOND) == pytest.approx(4500.0)
+
+
 def _latency_of(problem: Problem, step: Step) -> float:
     """The evaluator's latency of one step; a second one reads what the first keeps."""
     ops = [problem.ops[op] for op in step.ops]
@@ -230,6 +257,9 @@ def test_plans_and_bounds_beside_all_solutions(problem: Problem):
     total = evaluate(problem, steps).total
     assert total <= sum(step.latency for step in steps) * (1 + 1e-9)
     assert lower_bound(problem) <= total * (1 + 1e-9)
+    pytest.importorskip("ortools")
+    covers = cover_bound(problem)
+    assert 0 < covers <= total * (1 + 1e-9)
     assert total <= _least(problem) * (1 + 1e-9)
 
 

@@ -270,23 +270,12 @@ def _plus(load: tuple[int, ...], k: int, more: int) -> tuple[int, ...]:
     return (*load[:k], load[k] + more, *load[k + 1 :])
 
 
-def _by_share(d: Demand, size: int, area: int) -> float:
-    return -d.bytes / max(area, 1)
-
-
-def _by_size(d: Demand, size: int, area: int) -> float:
-    return -size
-
-
-def _by_accesses(d: Demand, size: int, area: int) -> float:
-    return -(d.accesses or d.bytes) / max(area, 1)
-
-
-def _by_area(d: Demand, size: int, area: int) -> float:
-    return -area
-
-
-_ORDERS: tuple[Callable[[Demand, int, int], float], ...] = (_by_share, _by_accesses, _by_size, _by_area)
+_ORDERS: tuple[Callable[[Demand, int, int], float], ...] = (
+    lambda demand, size, area: -demand.bytes / max(area, 1),
+    lambda demand, size, area: -(demand.accesses or demand.bytes) / max(area, 1),
+    lambda demand, size, area: -size,
+    lambda demand, size, area: -area,
+)
 """What comes first gets the fast memory: what saves most for the bytes and steps it takes, or is largest."""
 
 

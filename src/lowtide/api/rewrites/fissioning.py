@@ -104,7 +104,7 @@ class TileStep(Move[Answer]):
 
 def step_front(job: Job, report: Callable[[Progress], None] | None = None) -> Front:
     """Peaks of a tiled and recomputed training step, and what each adds to its time. Raises as `step_moves`."""
-    from lowtide.optimize.parted import front
+    from lowtide.optimize.parted import pareto_front
     from lowtide.optimize.recompute.front import Front, FrontPoint
 
     problem, goal = job.problem(), job.goal
@@ -112,7 +112,7 @@ def step_front(job: Job, report: Callable[[Progress], None] | None = None) -> Fr
     _check(job, goal, problem)
     limits = job.search.limits(None, report)
     step = _Step(job, goal, problem, limits)
-    found, complete = front(step.choices(), limits)
+    found, complete = pareto_front(step.choices(), limits)
     points = [
         FrontPoint(
             choice.peak(spent),

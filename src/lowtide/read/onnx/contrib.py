@@ -154,10 +154,6 @@ def _quantised_gemm(call: Call) -> Made:
     return [TensorType(FLOAT if result is None else result.element, (rows, columns))]
 
 
-def _packed_matmul(call: Call) -> Made:
-    return [TensorType(call.element(0), (*call.shape(0)[:-1], call.attributes["N"]))]
-
-
 def _quantised(call: Call) -> Made:
     zero = call.at(2)
     return [TensorType(UINT8 if zero is None else zero.element, call.shape(0, 0))]
@@ -211,7 +207,7 @@ _ROWS: dict[str, Callable[[Call], Made]] = {
     "FusedMatMul": _fused_matmul,
     "GroupQueryAttention": _grouped,
     "MatMulIntegerToFloat": _matmul_of(lambda call: call.element(2)),
-    "MatMulNBits": _packed_matmul,
+    "MatMulNBits": lambda call: [TensorType(call.element(0), (*call.shape(0)[:-1], call.attributes["N"]))],
     "MultiHeadAttention": _multi_head,
     "QGemm": _quantised_gemm,
     "QLinearAdd": _binary,

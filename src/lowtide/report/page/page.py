@@ -53,6 +53,7 @@ def page_of_several(views: Sequence[PlanView], names: Sequence[str]) -> str:
 def _document(name: str, body: Sequence[str], data: Packed) -> str:
     script, style = "".join(map(_asset, SCRIPTS)), _asset("page.css")
     allowed = f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; img-src data:"
+    form = "deflate" if data.deflated else "stored"
     return "\n".join(
         [
             "<!DOCTYPE html>",
@@ -66,7 +67,7 @@ def _document(name: str, body: Sequence[str], data: Packed) -> str:
             "<body>",
             *body,
             '<p id="trouble" hidden></p>',
-            f'<script type="application/octet-stream" id="lowtide-data" data-form="{_form(data.deflated)}">',
+            f'<script type="application/octet-stream" id="lowtide-data" data-form="{form}">',
             data.text,
             "</script>",
             f"<script>{script}</script>",
@@ -74,10 +75,6 @@ def _document(name: str, body: Sequence[str], data: Packed) -> str:
             "",
         ]
     )
-
-
-def _form(deflated: bool) -> str:
-    return "deflate" if deflated else "stored"
 
 
 @cache

@@ -287,7 +287,7 @@ class _Parts:
             held = written(access, j, op, self.graph, axis, rows, reduced)
             around = written(access, j, op, self.graph, axis, how.around(rows), reduced)
             self._make(t, held if held.box == around.box else replace(around, sure=held.box))
-        shapes = tuple(self._shape(t) for t in part.outputs)
+        shapes = tuple(tuple(b - a for a, b in self.held[t].box) for t in part.outputs)
         lowered = how.spell(rows, shapes)
         self._operands(op, access, part, part.inputs, lowered, reduced and rows[0] > 0)
         if self.graph.dialect == "tflite":
@@ -330,9 +330,6 @@ class _Parts:
         self._operands(op, access, part, read, None, rows[0] > 0)
         attributes = {k: v for k, v in op.attributes.items() if made.terms is None or k not in adds.at_the_end}
         return adds.type if follows else op.type, attributes
-
-    def _shape(self, t: int) -> tuple[int, ...]:
-        return tuple(b - a for a, b in self.held[t].box)
 
     def _operands(
         self, op: Op, access: Access, part: PlanPart, read: Sequence[int | None], lowered: Written | None, later: bool

@@ -327,7 +327,7 @@ class _Search:
                 late = {t for t in own.inputs if self.graph.producer.get(t) in found}
                 if tiled is not None and tiled[0] in own.inputs and not self._takes_tiles(own, *tiled):
                     late.add(tiled[0])
-                if late and self._each_part_reads(own, late):
+                if late and all(self._parts_read(own, late, axis) for axis in self._axes(own.id)):
                     found.add(own.id)
         return found
 
@@ -340,10 +340,6 @@ class _Search:
                 here = {index.axis} if index is not None and index.num else set[int]()
                 axes = here if axes is None else axes & here
         return bool((axes or set[int]()) & self._axes(op.id).keys())
-
-    def _each_part_reads(self, op: Op, tensors: Collection[int]) -> bool:
-        """Whether each part of an op, however it is cut, is given something of one of some tensors that it reads."""
-        return all(self._parts_read(op, tensors, axis) for axis in self._axes(op.id))
 
     def _parts_read(self, op: Op, tensors: Collection[int], axis: int) -> bool:
         access, grain = self._access(op.id), self._axes(op.id)[axis]

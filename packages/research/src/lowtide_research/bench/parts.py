@@ -1,4 +1,4 @@
-"""The parts of `lowtide research bench schedule`: which networks, and which methods under which settings."""
+"""Parts of the papers' tables: which networks, and which methods under which settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from lowtide_research.schedule.zhong.fusion import Fusion, fuse
 from lowtide_research.schedule.zhong.method import Zhong, printed
 from lowtide_research.schedule.zhong.problem import problem_of
 from lowtide_research.zoo.published.cases import (
-    ABLATION,
     CELLS,
     HMCOS,
     HRNET,
@@ -30,8 +29,6 @@ from lowtide_research.zoo.published.cases import (
     Case,
 )
 
-GRAPHS = "graphs"  # part of the graphs in a directory
-FIGURES = ("peaks", "CPU seconds", "ops to order / states or variables")  # tables that a part may have
 METHODS = ("own", "rpo", "lpmf", "serenity", "hmcos", "zhong", "exact")
 
 
@@ -56,7 +53,6 @@ class Part:
     cases: tuple[Case, ...]  # its networks
     runs: Runs  # what is run on each; given the case, its graph under its target, and the names of methods asked for
     own_result: bool = False  # see `measure`
-    tables: tuple[str, ...] = FIGURES  # what is shown of it
 
 
 def by_method(case: Case, model: MemoryModel, methods: Sequence[str]) -> Iterator[Run]:
@@ -114,19 +110,6 @@ def _zhong_9(case: Case, model: MemoryModel, methods: Sequence[str]) -> Iterator
         yield Run(FusionOnly(kind), kind, kind)
 
 
-def _zhong_solvers(case: Case, model: MemoryModel, methods: Sequence[str]) -> Iterator[Run]:
-    yield Run(Zhong(solver="highs"), "highs")
-    yield Run(Zhong(solver="scip"), "scip")
-    yield Run(Zhong(solver="cp_sat"), "cp_sat")
-    yield OPTIMUM
-
-
-def _ablation(case: Case, model: MemoryModel, methods: Sequence[str]) -> Iterator[Run]:
-    yield Run(Exact(), "all")
-    for switch in Exact().switches:
-        yield Run(replace(Exact(), **{switch: False}), f"no {switch}")
-
-
 PARTS = {
     "main": Part(
         "every method on the papers' networks", (*HMCOS, *RANDWIRE, *OTHER_RANDWIRE, *ZHONG, *CELLS), by_method
@@ -146,19 +129,7 @@ PARTS = {
         _zhong_6,
         own_result=True,
     ),
-    "zhong-9": Part(
-        "Zhong et al., Figure 9: ops before fusion, by each theorem, by both",
-        ZHONG,
-        _zhong_9,
-        tables=FIGURES[2:],
-    ),
-    "zhong-solvers": Part("Zhong et al., Table III with each solver", (*ZHONG, *HMCOS), _zhong_solvers),
-    "ablation": Part(
-        "lowtide's exact search with each switch off",
-        ABLATION,
-        _ablation,
-        tables=FIGURES[1:],
-    ),
+    "zhong-9": Part("Zhong et al., Figure 9: ops before fusion, by each theorem, by both", ZHONG, _zhong_9),
 }
 
 

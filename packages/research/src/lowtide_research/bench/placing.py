@@ -1,4 +1,4 @@
-"""Arenas, row by row: one allocator on the buffers of one instance, or of one order of one network."""
+"""Arenas, row by row: one allocator on the buffers of one instance."""
 
 from __future__ import annotations
 
@@ -21,39 +21,23 @@ OURS_TO_CAPACITY = "lowtide to capacity"
 class Row:
     """An allocator on an instance; a row of the results. Sizes are bytes."""
 
-    part: str  # key of `lowtide_research.bench.allocation.PARTS`
-    instance: str  # file or network
+    instance: str  # name of its file
     buffers: int
     allocator: str  # a greedy rule, an engine, or `OURS`
-    # target, alignment, order: of a network: its memory rules, and which method's order.
-    target: str = ""
-    alignment: int = 1
-    order: str = ""
-    # ``"ok"``, or why there is no height: ``"unsupported"``, ``"error"``; ``"time"`` if the limit ended the search for
-    # the order.
-    status: Literal["ok", "time", "unsupported", "error"] = "ok"
+    # ``"ok"``, or why there is no height.
+    status: Literal["ok", "unsupported", "error"] = "ok"
     reason: str | None = None
     # capacity_bytes, fits: what the file's name says there is, and whether the height is within it.
     capacity_bytes: int | None = None
     fits: bool | None = None
-    peak_bytes: int | None = None  # exact bytes of the order's highest step
-    # The same with sizes rounded up to the alignment: no placement of these buffers is lower.
-    load_bytes: int | None = None
+    load_bytes: int | None = None  # of the highest step: no placement of these buffers is lower
     height_bytes: int | None = None
     lower_bound_bytes: int | None = None  # the best that any allocator of this run proved of these buffers
     optimal: bool = False  # whether the height is that bound
-    # Whether the whole plan was checked and every byte replayed; all other heights are checked for overlaps.
-    replayed: bool = False
-    # Processor time of all threads, of placing alone (`plan_row`: of planning), the least of `runs` runs.
+    # Processor time of all threads, of placing alone, the least of `runs` runs.
     cpu_seconds: float = 0.0
     runs: int = 0
-    lost: str = ""  # where the arena loses bytes, in words
     counters: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def problem_key(self) -> tuple[str, str, str, int, str]:
-        """Rows with the same one place the same buffers."""
-        return self.part, self.instance, self.target, self.alignment, self.order
 
     @property
     def ratio(self) -> float | None:
@@ -85,13 +69,9 @@ class Greedy:
 
 @dataclass(frozen=True)
 class Ours:
-    """All engines in turn; `thorough`: the exact search goes on until the time is over.
-
-    With a capacity, until the buffers fit: the question that minimalloc answers.
-    """
+    """All engines in turn, until the time is over; with a capacity, until the buffers fit: minimalloc's question."""
 
     name: str = OURS
-    thorough: bool = True
     capacity: int | None = None
 
     def supports(self, problem: Problem) -> str | None:
@@ -101,7 +81,7 @@ class Ours:
     def pack(self, problem: Problem, limits: Limits) -> Packing:
         """Ask them until one has proved its height."""
         limits = replace(limits, enough_bytes=self.capacity)
-        return allocate_best(problem, limits, THOROUGH if self.thorough else ENGINES)
+        return allocate_best(problem, limits, THOROUGH)
 
 
 Allocator = Greedy | Ours | Engine

@@ -30,7 +30,7 @@ from lowtide_research.spill.baselines import Belady, GreedySpill
 from lowtide_research.spill.cosma.method import Cosma, CosmaDnc, CosmaFs
 from lowtide_research.zoo.published import Figure, printed
 
-Family = Literal["human", "nas"]
+Family = Literal["human", "nas", "wide"]
 Setting = Literal["activations", "parameters"]
 BUDGETS = ("M_R", "M_H", "M_P")
 SETTINGS: tuple[Setting, ...] = ("activations", "parameters")
@@ -79,7 +79,7 @@ NAS = tuple(
     )
 )
 WIDE = tuple(
-    Network(label, name, "nas")
+    Network(label, name, "wide")
     for label, name in (
         ("RandWire, CIFAR-10", "randwire_cifar10"),
         ("RandWire, WS(96)", "randwire_ws_one_stage"),
@@ -102,7 +102,6 @@ SCHEMES: dict[str, SpillMethod] = {
 }
 """In the paper: default or MPMF order (ours is proved optimal; the paper's is HMCOS's on NAS networks). `cosma` starts
 from COSMA's own programs, not from lowtide's search."""
-WIDE_SCHEMES = ("belady exact", "greedy exact", "spill")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from lowtide.rules.tflm.kernels import distances
 from lowtide.run.tflite_process import draw as draw_input
 from lowtide.run.tflite_process import quiet, tflm_interpreter
 from lowtide.write.tflite import planned_bytes
-from lowtide_research.bench.tables import Table
 from lowtide_research.bench.tflite_kinds import Make, kinds
 from lowtide_research.bench.tflite_net import Net
 
@@ -118,12 +117,6 @@ def _run(data: bytes, feeds: Sequence[Sequence[np.ndarray]]) -> list[bytes] | No
     return quiet(invoke)[0]
 
 
-_HEADS = (
-    "operator", "type", "overlaps", "equal at the distance", "a row nearer corrupts", "an element nearer corrupts",
-    "largest slack, B",
-)  # fmt: skip
-
-
 @dataclass(frozen=True, slots=True)
 class OverlapRow:
     """What was seen of one kind of operator."""
@@ -138,8 +131,3 @@ class OverlapRow:
     element_nearer_corrupt: int
     # Largest number of bytes by which the output could lie nearer, over all shapes, with outputs still equal.
     most_slack_bytes: int
-
-
-def overlap_table(rows: Sequence[OverlapRow]) -> Table:
-    """A line for each kind."""
-    return Table("", [_HEADS, *([str(value) for value in astuple(row)] for row in rows)])

@@ -71,13 +71,13 @@ class Planner:
         """The price of a group; groups of the same form are priced once."""
         key = (ops, resident, retained)
         if key not in self._prices:
-            form = self._form(*key)
+            form = self.form(*key)
             if form not in self._forms:
                 self._forms[form] = Group(self.problem, sorted(ops)).best(resident, retained)
             self._prices[key] = self._forms[form]
         return self._prices[key]
 
-    def _form(self, ops: Ops, resident: frozenset[int], retained: frozenset[int]) -> tuple[object, ...]:
+    def form(self, ops: Ops, resident: frozenset[int], retained: frozenset[int]) -> tuple[object, ...]:
         """What the price depends on: tensors by order of appearance, with their shapes."""
         problem = self.problem
         names: dict[int, int] = {}

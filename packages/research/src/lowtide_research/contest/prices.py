@@ -102,7 +102,10 @@ class Group:
 
 
 class Steps:
-    """The steps of a group at many granularities: those of the given ones that fit."""
+    """The steps of a group at many granularities: those of the given ones that fit.
+
+    `is_lower`: of several kinds of rectangles of a tensor, or of several on which an operator runs, one counts.
+    """
 
     def __init__(
         self,
@@ -112,8 +115,11 @@ class Steps:
         depth: Numbers,
         resident: frozenset[int] = NONE,
         retained: frozenset[int] = NONE,
+        *,
+        is_lower: bool = False,
     ) -> None:
         problem = group.problem
+        self.is_lower = is_lower
         self.group = group
         self.resident = resident
         self.stored = sum(tensor not in retained for tensor in group.outputs)
@@ -128,9 +134,15 @@ class Steps:
         self.width, self.height, self.depth = width, height, depth
         self.columns, self.rows = -(-group.width // width), -(-group.height // height)
         self.slices = -(-group.depth // depth)
+        self.is_reloaded = self.slices > 1
         self.last_width = group.width - width * (self.columns - 1)
         self.last_height = group.height - height * (self.rows - 1)
         self.last_depth = group.depth - depth * (self.slices - 1)
+
+    def at_once(self) -> None:
+        """Takes each tile as one step that loads what its slices load: no dearer than its slices, of any depth."""
+        self._set(self.width, self.height, np.full(self.width.shape, self.group.depth))
+        self.is_reloaded = np.ones(self.width.shape, bool)
 
     def _all(self, side: int, rows: bool) -> Numbers:
         """Where a side is all of the tensor's."""
@@ -140,23 +152,29 @@ class Steps:
 
     def _loads(self, width: Numbers, height: Numbers, depth: Numbers, entry: str) -> Numbers:
         """Elements loaded by a step: the first one, one in a new row or column of tiles, one slice deeper."""
-        problem = self.group.problem
         total = np.zeros(width.shape)
         for tensor, kinds in self.group.reads.items():
             if tensor in self.resident:
                 continue
+            if self.is_lower and len(kinds) > 1:
+                if entry in ("start", "held"):
+                    total = total + np.max([self._area(tensor, kind, width, height, depth) for kind in kinds], axis=0)
+                continue
             for kind in kinds:
-                area = (height, depth, problem.heights[tensor])[kind[0]] * (width, depth, problem.widths[tensor])[
-                    kind[1]
-                ]
+                area = self._area(tensor, kind, width, height, depth)
                 if len(kinds) > 1:
                     area = np.where(self._is_covered(kind, kinds), 0, area)
                 moving = {"row": kind[0], "column": kind[1]}.get(entry, ALL)
                 if entry in ("start", "held") or moving == TILE:
                     total = total + area
                 elif SLICE in kind:
-                    total = total + np.where(self.slices > 1, area, 0)
+                    total = total + np.where(self.is_reloaded, area, 0)
         return total
+
+    def _area(self, tensor: int, kind: Sides, width: Numbers, height: Numbers, depth: Numbers) -> Numbers:
+        problem = self.group.problem
+        rows = (height, depth, problem.heights[tensor])[kind[0]]
+        return np.broadcast_to(rows * (width, depth, problem.widths[tensor])[kind[1]], width.shape)
 
     def _is_covered(self, kind: Sides, kinds: list[Sides]) -> Numbers:
         covered = np.zeros(self.width.shape, bool)
@@ -194,6 +212,7 @@ class Steps:
                 sides = (row_side, column_side)
                 for other, known in earlier:
                     same = self._covers(other, sides) & self._covers(sides, other)
+                    same |= self.is_lower
                     work = np.where(same, np.maximum(0, work - known), work)
                 earlier.append((sides, work))
                 total = total + work
@@ -238,6 +257,40 @@ class Steps:
             total = total + np.where(inner > 1, lines[0] * cost(along, True, outer_last), 0)
             total = total + np.where(inner > 1, lines[1] * cost(along, False, outer_last), 0)
         return total
+
+    def any_order(self) -> Numbers:
+        """A lower bound of the latency over all orders of the tiles.
+
+        Proof: every tile but the first is entered from one of another row, of another column, or of both, which costs
+        at least what either costs alone. Each row has a tile that is entered from another row or is the first. So a
+        row costs at least the lesser of both for each tile, and for one of them the cost from another row; the first
+        tile costs more by at least the least difference. The same holds for columns.
+        """
+        entries = {
+            (entry, last_column, last_row): self.tile(
+                self.last_width if last_column else self.width, self.last_height if last_row else self.height, entry
+            )
+            for entry in ("start", "row", "column")
+            for last_column in (False, True)
+            for last_row in (False, True)
+        }
+        bounds: list[Numbers] = []
+        for entry, lines, others in (("row", self.rows, self.columns), ("column", self.columns, self.rows)):
+            total = np.zeros(self.width.shape)
+            first = np.full(self.width.shape, np.inf)
+            for is_last, count in ((False, lines - 1), (True, 1)):
+                least: list[Numbers] = []
+                more: list[Numbers] = []
+                for other_last in (False, True):
+                    tile = (other_last, is_last) if entry == "row" else (is_last, other_last)
+                    least.append(np.minimum(entries["row", *tile], entries["column", *tile]))
+                    exists = (np.asarray(count) > 0) & (np.bool_(other_last) | (others > 1))
+                    more.append(np.where(exists, entries[entry, *tile] - least[-1], np.inf))
+                    first = np.minimum(first, np.where(exists, entries["start", *tile] - entries[entry, *tile], np.inf))
+                line = (others - 1) * least[0] + least[1] + np.minimum(more[0], more[1])
+                total = total + np.where(np.asarray(count) > 0, count * np.where(np.isfinite(line), line, 0), 0)
+            bounds.append(total + first)
+        return np.maximum(*bounds)
 
 
 def _lengths(length: int, native: int, pieces: int) -> list[int]:

@@ -134,6 +134,9 @@ def _outcome(about: Outcome, row: Row, limits: Limits) -> Outcome:
     state: State = row.compare(measured.amount)
     if not measured.finished and (row.unit == "s" or state == "differs"):
         state = "unfinished"
+    note = measured.note
+    if not measured.finished and "ended" not in note:
+        note = "; ".join(w for w in (note, "a limit ended it") if w)
     ratio = measured.amount / row.number if row.number and state != "unfinished" else None
     why = row.why if state in ("differs", "no number", "unfinished") else None
-    return replace(about, state=state, ours=measured.amount, ratio=ratio, why=why, note=measured.note)
+    return replace(about, state=state, ours=measured.amount, ratio=ratio, why=why, note=note)

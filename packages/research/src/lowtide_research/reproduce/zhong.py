@@ -146,7 +146,7 @@ def _experiments() -> Iterator[Row]:
 DERIVED = {
     "table-ii/*": Why("it follows from the peaks of this table", "table-ii/*/peak"),
     "table-iii/*": Why(
-        "it follows from the seconds of this table: HMCOS here is compiled code, and up to 160 times faster than in "
+        "it follows from the seconds of this table: HMCOS here is compiled code, and up to 170 times faster than in "
         "print",
         "table-iii/*/time",
     ),

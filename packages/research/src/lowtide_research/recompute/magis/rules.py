@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from heapq import nlargest
 
 from lowtide.graph import Graph
-from lowtide.optimize.recompute.sequence import Sequenced
 from lowtide_research.recompute.magis.state import OUTSIDE, Evaluated, Scheduled, State
 from lowtide_research.recompute.magis.tree import Tree
 
@@ -96,11 +95,7 @@ def _rematerialised(at: Evaluated, part: Scheduled, hot: list[_Gap]) -> Iterator
         op = problem.model.graph.ops[maker].id
         if op in runs:  # no region as a whole, and no copy of rows
             state = replace(at.state, runs=(*runs[:index], op, *runs[index:]))
-            yield _bytes_per_unit(problem, gap.value, maker), state
-
-
-def _bytes_per_unit(problem: Sequenced, value: int, maker: int) -> float:
-    return problem.values[value].size / max(1, problem.costs.units[maker])
+            yield problem.values[gap.value].size / max(1, problem.costs.units[maker]), state
 
 
 def _index(at: Evaluated, part: Scheduled, step: int) -> int | None:

@@ -94,7 +94,7 @@ class _Fuser:
         changed = False
         for a in range(self.problem.n):
             while self.alive >> a & 1 and limits.left_seconds > 0:
-                b = next((b for b in sorted(self.succs[a]) if self._is_chain(a, b)), None)
+                b = next((b for b in sorted(self.succs[a]) if self.succs[a] == {b} and self.preds[b] == {a}), None)
                 if b is None:
                     break
                 extra = self._monotonic(a, b)
@@ -183,10 +183,6 @@ class _Fuser:
                 )
             )
         return touches
-
-    def _is_chain(self, a: int, b: int) -> bool:
-        """Whether `b` is the only child of `a` and `a` the only parent of `b`."""
-        return self.succs[a] == {b} and self.preds[b] == {a}
 
     def _monotonic(self, a: int, b: int) -> int | None:
         """Theorem IV.1 for the chain a -> b: the fused node's extra bytes, or None if it does not apply. A storage

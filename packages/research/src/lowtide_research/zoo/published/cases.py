@@ -102,19 +102,6 @@ CELLS = tuple(
         "randwire_cifar100_cell_c",
     )
 )
-ABLATION = tuple(
-    Case(name)
-    for name in (
-        "nasnet_a_imagenet",
-        "amoebanet_a_imagenet",
-        "amoebanet_d",
-        "randwire_ba",
-        "randwire_ws_one_stage:nodes=64",
-        "randwire_ws_one_stage:nodes=80",
-        "series_parallel:n=300",
-        "grid:side=12",
-    )
-)
 
 
 def case_of(network: str) -> Case | None:
