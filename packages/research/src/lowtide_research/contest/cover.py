@@ -45,7 +45,7 @@ def groups(problem: Problem, limit: int) -> list[Ops] | None:
         ops = queue.pop()
         for number in sorted(set().union(*(near[op] for op in ops)) - ops):
             if (grown := ops | {number}) not in found:
-                if len(found) == limit:
+                if len(found) >= limit:
                     return None
                 found.add(grown)
                 queue.append(grown)
