@@ -52,7 +52,7 @@ def test_the_command_prints_one_table(tmp_path: Path, capsys: pytest.CaptureFixt
     path = str(_model(tmp_path))
     assert main(["research", "plan", path, "--dim", "n=1,2,5", "--dim", "m=7", "--target", "strict", "-q"]) == 0
     text = capsys.readouterr().out
-    assert text.splitlines()[1].split() == ["n", "own", "order", "peak", "bound", "arena", "required"]
+    assert text.splitlines()[1].split() == ["n", "file", "order", "peak", "bound", "arena", "required"]
     assert "peak = 88 * n + 112 B at each of these sizes" in text
     assert "the order is the same at all sizes" in text
     assert main(["research", "plan", path, "--dim", "n=1,2", "--shape", "v=4x7", "--json"]) == 0

@@ -77,7 +77,7 @@ def test_a_script_is_valid_and_names_all_that_there_is(shell: str, capsys: Captu
         ("lowtide research plan zoo:swiftnet_cell_", {"swiftnet_cell_a", "swiftnet_cell_b", "swiftnet_cell_c"}),
         ("lowtide research zoo swiftnet_cell_", {"swiftnet_cell_a", "swiftnet_cell_b", "swiftnet_cell_c"}),
         ("lowtide research schema pl", {"plan"}),
-        ("lowtide research bench sch", {"schedule"}),
+        ("lowtide research bench all", {"allocate"}),
         ("lowtide research plan mod", {"model one.onnx", "models"}),
         ("lowtide research plan m.onnx --report rep", {"report.html"}),
         ("lowtide research plan m.onnx --budget 1", set()),

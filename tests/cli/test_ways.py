@@ -54,7 +54,7 @@ def test_plan_and_check_end_with_it_where_a_budget_is_exceeded(tmp_path, capsys)
     status, out, _ = run(capsys, "check", path, "--budget", "48KiB", "--json")
     ways = json.loads(out)["ways_to_fit"]
     assert {"how", "required_bytes", "fits", "costs", "command", "within_seconds"} == set(ways[0])
-    assert "cuts" in [way["how"] for way in ways if way["fits"]]
+    assert "tiles" in [way["how"] for way in ways if way["fits"]]
 
 
 def test_it_is_absent_where_the_model_fits(tmp_path, capsys):

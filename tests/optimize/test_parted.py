@@ -17,7 +17,7 @@ from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.optimize.parted import (
     Parted,
-    front,
+    pareto_front,
     least_peak,
     least_time,
     part_counts,
@@ -115,7 +115,7 @@ def test_no_choice_without_runs_again_is_below_what_is_found(seed: int) -> None:
 def test_a_front_falls_and_grows_dearer() -> None:
     """Of all choices; and as a table."""
     _, choices = _choices(4)
-    points, complete = front(choices, Limits(10.0))
+    points, complete = pareto_front(choices, Limits(10.0))
     assert complete
     peaks = [c.peak(s) for c, s in points]
     seconds = [c.seconds(s) for c, s in points]
@@ -123,7 +123,7 @@ def test_a_front_falls_and_grows_dearer() -> None:
     assert seconds == sorted(set(seconds))
     told = lowtide.research.front(random_step(4, batch=6), allow="recompute,fission", time=5)
     assert any(point.parts > 1 for point in told.points)
-    assert "ops in parts" in front_text(told)
+    assert "ops tiled" in front_text(told)
 
 
 def test_a_front_is_of_one_thing() -> None:

@@ -60,7 +60,7 @@ def test_the_page_says_which_part(plan: Plan, tmp_path: Path) -> None:
     ((first, steps, count),) = view.repeated
     head = head_html(view)
     assert f"{len(view.own_order_bytes):,} ops in {view.steps:,} steps" in head
-    assert f"in {count} parts" in head
+    assert f"in {count} tiles" in head
     out.write_text(page(view))
     with Browser() as browser:
         browser.open(out)

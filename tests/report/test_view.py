@@ -79,7 +79,7 @@ def test_every_kind_of_plan_has_a_view(model: str, settings: dict, tmp_path: Pat
         assert view.edits["moves"] == len(view.moves) > 0
         assert view.bound_bytes is None
     if "allow" in settings and settings["allow"] == "fission":
-        assert view.edits["cut"]
+        assert view.edits["tiled"]
         names = {op.name for op in lowtide.load(model).ops}
         assert {op.of for op in view.ops if op.edit in ("", "part")} <= names
 

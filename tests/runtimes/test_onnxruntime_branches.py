@@ -132,7 +132,7 @@ def test_in_place_is_not_promised_where_sizes_are_free(tmp_path: Path) -> None:
     path = _free(tmp_path)
     plan = lowtide.research.plan(path, target="onnxruntime", dims={"h": 32})
     assert plan.runtime_unknown == ["Relu"]
-    assert "at least, as it is not known what the kernels of Relu take where the file leaves sizes free" in str(plan)
+    assert "a minimum: what the kernels of Relu need is not known where the file leaves sizes free" in str(plan)
     assert lowtide.verify(path, plan).checks
 
 

@@ -133,7 +133,7 @@ def test_from_the_model_to_its_measure(tmp_path: Path, capsys: pytest.CaptureFix
     assert f"PLANNED_SIZE {plan.arena_bytes}" in buffers.read_text()
     assert main(["check", str(cut), "--budget", str(plan.required_bytes)]) == 0
     assert main(["research", "curve", str(model), "--target", "tflm"]) == 0
-    assert "what the runtime keeps beside it" in capsys.readouterr().out
+    assert "the runtime's own data for each op" in capsys.readouterr().out
     few = lowtide.research.plan(model, target="tflm", allow="fission", max_ops=len(plan.order), time=10)
     assert len(few.order) <= len(plan.order)
     room = (plan.required_bytes + uncut.required_bytes) // 2

@@ -57,7 +57,7 @@ def _apart(
     if figure is None:
         return
     for measured, said, when in (
-        (default, figure.default_bytes, "the file as it stands"), (planned, figure.planned_bytes, "the plan"),
+        (default, figure.default_bytes, "the unmodified file"), (planned, figure.planned_bytes, "the plan"),
     ):  # fmt: skip
         if measured is not None and said is not None and measured != said:
             yield f"{who} {figure.what} {measured:,} B for {when}, and {said:,} B was said to be exact", where
@@ -81,7 +81,7 @@ def _tflm(plan: Plan, exact: dict[tuple[str, str], RuntimeFigure], seen: TfliteR
             smallest = exact.get(("TFLM", "kTensorArenaSize"))
             yield from _apart("TFLM needs", smallest, before.smallest_arena_bytes, after.smallest_arena_bytes)
         if seen.unmodified is not None:
-            yield from _as_predicted(before, seen.unmodified, " for the file as it stands", unknown)
+            yield from _as_predicted(before, seen.unmodified, " for the unmodified file", unknown)
     litert = seen.litert
     if litert is not None:
         arena = exact.get(("LiteRT", "arena"))

@@ -36,7 +36,7 @@ def test_a_plan_says_what_lies_in_what(net: Path):
     assert (plan.exactness, plan.allow, plan.version) == ("bits", ["alias"], 1)
     assert plan.target == "generic,in_place_normalisation=true,pieces=contiguous"
     assert plan.order == [op.id for op in sorted(plan.ops, key=lambda op: plan.order.index(op.id))]
-    assert "in others" in plan_text(plan)
+    assert "in the memory of others" in plan_text(plan)
     assert plain.target == "generic"
     assert plain.rewrites is None
 

@@ -231,7 +231,7 @@ def test_the_command_writes_it_all(model: Path, tmp_path: Path, capsys: pytest.C
     ]  # fmt: skip
     assert main([*call, *files]) == 0
     screen = capsys.readouterr().out
-    assert "in pieces of" in screen
+    assert "in slices of" in screen
     assert "of these tiles" in screen
     assert "load" in commands.read_text()
     assert len(lowtide.load(out).ops) == len(from_json(plan.read_bytes()).order)

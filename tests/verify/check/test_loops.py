@@ -271,7 +271,7 @@ def test_the_screen_says_what_each_loop_keeps(model: Path, capsys: pytest.Captur
     """Ops, axis, rows kept for each tensor, bytes."""
     assert main(["research", "plan", str(model), "--target", "loops", "--allow", "loops", "--stream-input"]) == 0
     screen = capsys.readouterr().out
-    for words in ("in 2 loops", "of dimension 1", "handed over", "least over all paths of loops", "of these loops"):
+    for words in ("in 2 loops", "of dimension 1", "streamed", "least over all paths of loops", "of these loops"):
         assert words in screen, screen
 
 

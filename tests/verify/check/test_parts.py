@@ -368,9 +368,9 @@ def test_cuts_that_need_no_less_are_named(model: Path, plan: Plan, monkeypatch: 
     assert whole.rewrites is None
     assert whole.search is not None
     assert (whole.search["cut_peak_bytes"], whole.search["cut_required_bytes"]) == (plan.peak_bytes, 2**30)
-    assert "not cut" in plan_text(whole)
-    assert f"need {format_size(2**30)} in all" in plan_text(whole)
-    assert "not cut" not in plan_text(plan)
+    assert "not tiled" in plan_text(whole)
+    assert f"needs {format_size(2**30)} in total" in plan_text(whole)
+    assert "not tiled" not in plan_text(plan)
     lowtide.verify(model, whole)
 
 

@@ -55,9 +55,9 @@ def test_a_plan_of_two_rounds_is_checked(model: Path, plan: Plan) -> None:
     again = from_json(plan.to_json())
     assert again == plan
     seen = {rule.name: rule.result for rule in lowtide.verify(model, again, prove=True).checks}
-    assert " cut in 2 rounds, " in seen["parts"]
+    assert " tiled in 2 passes, " in seen["parts"]
     own = len(lowtide.load(model).ops)
-    assert f"in 2 rounds: {len(plan.order):,} ops run instead of {own}" in plan_text(plan).replace("\n", " ")
+    assert f"in 2 passes: {len(plan.order):,} ops run instead of {own}" in plan_text(plan).replace("\n", " ")
     assert plan_html(plan)
 
 

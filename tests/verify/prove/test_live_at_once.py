@@ -90,7 +90,7 @@ def test_the_peak_of_a_plan_is_refuted_again():
     assert proof is not None
     assert proof.kind == "peak"
     assert [(p.bytes, p.peak) for p in proof.parts] == [(plan.traffic_lower_bound_bytes, peak)]
-    assert "what is live at once" in verify_plan(graph, plan, STRICT).notes[0]
+    assert "the bytes live at once" in verify_plan(graph, plan, STRICT).notes[0]
     assert prove(graph, plan, STRICT).result == "re-proved"
     found = prove(graph, plan, STRICT, max_states=0)
     assert found.result == "not re-proved"

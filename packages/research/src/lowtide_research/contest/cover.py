@@ -161,6 +161,7 @@ def _cheapest_cover(problem: Problem, choices: Sequence[_Choice], seconds: float
     model.minimize(sum(int(UNITS * c.bound * (1 - 1e-9)) * x for x, c in zip(runs, choices, strict=True)))
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
+    solver.parameters.catch_sigint_signal = False
     solver.parameters.max_time_in_seconds = seconds
     solve(solver, model)
     return solver.best_objective_bound / UNITS
