@@ -17,9 +17,9 @@ from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.optimize.parted import (
     Parted,
-    pareto_front,
     least_peak,
     least_time,
+    pareto_front,
     part_counts,
     parted,
     taken_in_turn,
