@@ -273,7 +273,7 @@ def test_a_plan_says_over_what_it_is_least() -> None:
     joined = lowtide.research.plan(graph, target="generic", allow="fission", time=10)
     assert joined.proved_over == "orders_and_joined_regions"
     assert joined.region_bound == RegionBound(bytes=joined.peak_bytes, op=0, joined=True)
-    assert "all cuts whose regions join what others read" in plan_text(joined)
+    assert "all tilings whose regions materialise their outputs" in plan_text(joined)
     change = {"proved_over": "orders_and_regions", "region_bound": RegionBound(bytes=joined.peak_bytes, op=0)}
     with pytest.raises(VerificationError, match="not proved"):
         lowtide.verify(graph, msgspec.structs.replace(joined, **change))
