@@ -93,13 +93,12 @@ class _Products:
         turned = any(a.name == "transB" and a.i for a in node.attribute)
         width = self.shapes[node.input[1]][0 if turned else 1]
         step = ceil(width / self.counts[k] / _MULTIPLE) * _MULTIPLE
-        concat, parts = helper.make_node("Concat", [], node.output, f"{node.output[0]}/columns", axis=-1), []
+        shape, parts = self.shapes[node.output[0]], []
+        concat = helper.make_node("Concat", [], node.output, f"{node.output[0]}/columns", axis=len(shape) - 1)
         by_columns = {name for name in node.input[2:] if self.shapes.get(name, ())[-1:] == (width,)}
         if not by_columns <= self.weights.keys() or not all(self.shapes.get(node.input[0], (0,))):
             return []
         new: dict[str, Any] = {}
-        shape = self.shapes[node.output[0]]
-        concat.attribute[0].i = len(shape) - 1
         for begin in range(0, width, step):
             part, end = _copy(node), min(begin + step, width)
             part.name, part.output[:] = "", [f"{node.output[0]}_columns_{begin}"]
