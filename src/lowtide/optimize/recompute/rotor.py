@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from lowtide.errors import InputError
 from lowtide.optimize.recompute.blocks import LEAST, Chain, best_chain
-from lowtide.optimize.recompute.dropping import peak_of
 from lowtide.optimize.recompute.method import Repeated, shares_storages
-from lowtide.optimize.recompute.sequence import Sequenced
+from lowtide.optimize.recompute.sequence import Sequenced, peak_of
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:

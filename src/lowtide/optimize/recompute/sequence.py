@@ -346,3 +346,8 @@ def first_plans(
 def by_cost(result: SequenceResult) -> tuple[bool, int]:
     """A key: those within the budget by their cost, then the others by their peaks."""
     return not result.found, result.cost if result.found else result.peak
+
+
+def peak_of(problem: Sequenced, sequence: Sequence[int]) -> int:
+    """Bytes that a sequence needs, nothing written in place."""
+    return max(problem.exact.footprints(list(sequence)), default=0)

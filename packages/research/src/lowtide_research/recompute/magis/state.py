@@ -20,10 +20,9 @@ from hashlib import blake2b
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph
 from lowtide.optimize.parted import Parted, parted, unmodified
-from lowtide.optimize.recompute.dropping import peak_of
 from lowtide.optimize.recompute.least_bytes import Spent
 from lowtide.optimize.recompute.pofo import with_transfers
-from lowtide.optimize.recompute.sequence import Sequenced
+from lowtide.optimize.recompute.sequence import Sequenced, peak_of
 from lowtide.optimize.step_search import StepProblem
 from lowtide.optimize.together import around
 from lowtide.stop import Limits
