@@ -11,13 +11,14 @@ from pathlib import Path
 
 from lowtide.api.exported import as_file
 from lowtide.api.exports import NO_EXPORTS, Exports, buffer_plan_of, layout_of
-from lowtide.api.models import external_locations, files_read, user_function
+from lowtide.api.models import files_read, user_function
 from lowtide.api.objects import Exported
 from lowtide.api.optimized import planned_model
 from lowtide.api.reporting import NO_PICTURES, Pictures
 from lowtide.arguments import typed
 from lowtide.errors import InputError, VerificationError
 from lowtide.extensions import networks
+from lowtide.files import open_bytes
 from lowtide.outputs import Outputs
 from lowtide.plan import Plan
 from lowtide.rewrites import Swap, in_parts, recomputes_ops
@@ -322,7 +323,7 @@ def not_opened(written: Path, final: Path, source: Path | None = None) -> str:
     home = written.parent if source is None else source.parent
     try:
         if onnx:
-            missing = [at for at in external_locations(written) if not (home / at).is_file()]
+            missing = [at for at in _external(written) if not (home / at).is_file()]
             if missing:
                 return f"its weights are in {missing[0]!r}, which is not there"
         refused = _refusals(written, home, onnx)
@@ -342,6 +343,15 @@ def _refusals(file: Path, home: Path, onnx: bool) -> dict[str, str]:
     """Which runtimes do not open a file, whose external data is in `home`, and why."""
     if not onnx:
         return tflite_refusals(file)
-    elsewhere = home.resolve() != file.parent.resolve() and bool(external_locations(file))
+    elsewhere = home.resolve() != file.parent.resolve() and bool(_external(file))
     why = onnx_refusal(file, home if elsewhere else None)
     return {"onnxruntime": why} if why else {}
+
+
+def _external(file: Path) -> list[str]:
+    """Where an ONNX file says that its weights are."""
+    from lowtide.read.onnx.wire import parse_model
+    from lowtide.write.onnx import external_files
+
+    with open_bytes(file) as data:
+        return external_files(parse_model(data, str(file)))
