@@ -771,6 +771,7 @@ class CutModel:
         glue: Sequence[tuple[int, int]] | None = None,
         transfer: tuple[int, int] | None = None,
         again: bool = False,
+        most_tensor: int = 0,
     ) -> None: ...
 
 class PathRegion:

@@ -136,8 +136,8 @@ def probe_cuts(graph: Graph, plan: Plan) -> str:
             refused.append(f"{op.type}: {reason}")
             continue
         if wrong:
-            raise VerificationError("cut_nodes", f"{op.label} ({op.type}) cut along axis {cut.axis}: {wrong}")
-    ran = f"{len(kinds) - len(refused)} of {len(kinds)} kinds of nodes give in parts what they give whole"
+            raise VerificationError("cut_nodes", f"{op.label} ({op.type}) tiled along axis {cut.axis}: {wrong}")
+    ran = f"{len(kinds) - len(refused)} of {len(kinds)} kinds of nodes give the same results in tiles as untiled"
     return "; not run: ".join([ran, *([", ".join(dict.fromkeys(refused))] if refused else [])])
 
 

@@ -112,7 +112,7 @@ def check_run(model: Model, plan: Plan, *, random_weights: bool = False) -> Lite
     if random_weights and (kind != "onnx" or str(model).startswith("zoo:")):
         raise InputError("only an ONNX file may lack its weights; leave out --random-weights", str(model))
     if plan.loops and kind == "pt2":
-        raise InputError("torch does not hand out all tensors of an archive; verify it without --run", str(model))
+        raise InputError("torch does not return all tensors of an archive; verify it without --run", str(model))
     modules, package, extra = _RUNTIMES[kind]
     if all(find_spec(module) is None for module in modules):
         raise MissingExtraError(package, extra, "lowtide verify --run")

@@ -41,8 +41,8 @@ def check_weights(model: Path) -> None:
     missing = missing_weights(model)
     if missing:
         raise InputError(
-            f"its weights are in {missing[0]!r}, which is not there; put it beside the model, or run it with random "
-            "ones (--random-weights)",
+            f"its weights are in {missing[0]!r}, which does not exist; put it into the model's folder, or use random "
+            "weights (--random-weights)",
             str(model),
         )
 

@@ -95,7 +95,7 @@ def planned_bytes(
     try:
         return bytes(_with_front(out, model, left, place))
     except WireError as error:
-        raise InputError(f"the file is damaged beside the graph: {error}; export it again", place) from None
+        raise InputError(f"the file is damaged outside of the graph: {error}; export it again", place) from None
 
 
 def offline_plan(model: TfliteModel, offsets: Mapping[int, int]) -> bytes:
@@ -138,7 +138,7 @@ def _overwritten(out: bytearray, model: TfliteModel, name: str, new: bytes | Non
 def _with_front(old: bytearray, model: TfliteModel, new: Mapping[str, bytes | None], place: str) -> bytearray:
     """The file behind a new root whose metadata are the old ones and `new`; None leaves one out."""
     if any(extent is not None and _behind(old, extent) for extent in model.buffers):
-        raise InputError("its weights stand behind the flatbuffer, and would have to move; nothing can be added", place)
+        raise InputError("its weights follow the flatbuffer, and would have to move; nothing can be added", place)
     file = Flatbuffer(bytes(old))
     root = file.root()
     if any(root.place(slot) is not None for slot in range(_LAST_FIELD + 1, 64)):

@@ -80,11 +80,11 @@ def parts_bytes(
     parsed = parse_file(data, place)
     file = parts.graph.file
     if not isinstance(file, TfliteParts) or file.source.model != parsed.model:
-        raise InputError("this is not the model that was cut; give the file that the graph was read from", place)
+        raise InputError("this is not the model that was tiled; give the file that the graph was read from", place)
     try:
         return _Writer(data, parsed, parts, file, place).file(order, offsets, kernels)
     except WireError as error:
-        raise InputError(f"the file is damaged beside the graph: {error}; export it again", place) from None
+        raise InputError(f"the file is damaged outside of the graph: {error}; export it again", place) from None
 
 
 class _Writer:
@@ -104,9 +104,7 @@ class _Writer:
         if any(self.root.place(slot) is not None for slot in range(_LAST_FIELD + 1, 64)):
             raise InputError("its root has fields that this version does not know; nothing can be added", place)
         if any(e is not None and not self._inside(e.at, e.size) for e in parsed.model.buffers):
-            raise InputError(
-                "its weights stand behind the flatbuffer, and would have to move; nothing can be added", place
-            )
+            raise InputError("its weights follow the flatbuffer, and would have to move; nothing can be added", place)
 
     def _inside(self, at: int, size: int) -> bool:
         """Whether a buffer is held by a vector: its length precedes it."""
