@@ -34,7 +34,7 @@ def copy_distance(op: Op, data: Sequence[Tensor], output: Shape) -> int | None:
     return _COPIES[op.type](op, data, output)
 
 
-def runs_distance(runs: list[Run], *, at_once: bool) -> int:
+def runs_distance(runs: Sequence[Run], *, at_once: bool) -> int:
     """Distance of runs copied in turn, each `at_once` by memcpy or element by element."""
     need = 0
     lowest: int | None = None
