@@ -75,15 +75,15 @@ void cut(nb::module_& m) {
           [](tide::CutModel* self, const std::vector<OpRow>& ops, const std::vector<TensorRow>& tensors,
              const std::vector<StorageRow>& storages, const std::vector<Bytes>& footprint,
              const std::vector<Bytes>& before, bool sums_in_place, int most_joined,
-             const std::optional<std::array<GlueRow, 3>>& glue, const std::optional<GlueRow>& transfer, bool again,
-             Bytes most_tensor) {
+             const std::optional<std::array<GlueRow, 3>>& glue, const std::optional<GlueRow>& transfer, bool again) {
             new (self) tide::CutModel(
                 make(ops, tensors, storages, footprint, before, sums_in_place, most_joined, glue, transfer));
             self->again = again;
-            self->limit_tensors(most_tensor);
           },
           "ops"_a, "tensors"_a, "storages"_a, "footprint"_a, "before"_a, "sums_in_place"_a, "most_joined"_a = 0,
-          "glue"_a = nb::none(), "transfer"_a = nb::none(), "again"_a = false, "most_tensor"_a = 0);
+          "glue"_a = nb::none(), "transfer"_a = nb::none(), "again"_a = false)
+      .def("limit_tensors", &tide::CutModel::limit_tensors, "most"_a,
+           "Makes tensors of more bytes count for more than any footprint; those of the caller may have any size.");
   using R = tide::PathRegion;
   record(m, "PathRegion", "Ops at positions [begin, end) that are cut together.",
          Field{"begin", &R::begin, "First position."}, Field{"end", &R::end, "Position behind the last."},

@@ -771,8 +771,11 @@ class CutModel:
         glue: Sequence[tuple[int, int]] | None = None,
         transfer: tuple[int, int] | None = None,
         again: bool = False,
-        most_tensor: int = 0,
     ) -> None: ...
+    def limit_tensors(self, most: int) -> None:
+        """
+        Makes tensors of more bytes count for more than any footprint; those of the caller may have any size.
+        """
 
 class PathRegion:
     """Ops at positions [begin, end) that are cut together."""

@@ -108,8 +108,8 @@ def _least(graph: Graph) -> int:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=10, suppress_health_check=list(HealthCheck))
-@given(_nets((2, 3, 4)))
+@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+@given(_nets((3, 4, 5)))
 def test_the_smallest_limit_is_that_of_trying_all(graph: Graph) -> None:
     """Regions are found under the smallest limit that any choice of regions along the order keeps."""
     least = _least(graph)

@@ -231,10 +231,10 @@ def cut_model(
         glue, transfer = [(1, 0)] * 3, (1, 2**20 // MOVED_PER_OP)
     spell = adapter(graph)
     most = 0 if spell is None else spell.MOST_OPERANDS
-    limit = 0 if transfers else target.max_tensor
-    return _core.CutModel(
-        ops, tensors, storages, footprint, before, sums, most, glue, transfer, cutter.recompute, limit
-    )
+    model = _core.CutModel(ops, tensors, storages, footprint, before, sums, most, glue, transfer, cutter.recompute)
+    if target.max_tensor:
+        model.limit_tensors(target.max_tensor)
+    return model
 
 
 def _op(
