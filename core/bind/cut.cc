@@ -81,7 +81,9 @@ void cut(nb::module_& m) {
             self->again = again;
           },
           "ops"_a, "tensors"_a, "storages"_a, "footprint"_a, "before"_a, "sums_in_place"_a, "most_joined"_a = 0,
-          "glue"_a = nb::none(), "transfer"_a = nb::none(), "again"_a = false);
+          "glue"_a = nb::none(), "transfer"_a = nb::none(), "again"_a = false)
+      .def("limit_tensors", &tide::CutModel::limit_tensors, "most"_a,
+           "Makes tensors of more bytes count for more than any footprint; those of the caller may have any size.");
   using R = tide::PathRegion;
   record(m, "PathRegion", "Ops at positions [begin, end) that are cut together.",
          Field{"begin", &R::begin, "First position."}, Field{"end", &R::end, "Position behind the last."},

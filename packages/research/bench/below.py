@@ -2,15 +2,12 @@
 
     python bench/below.py FOLDER [--time 60] [--built] [--measure NAME ...] -o results/below
     python bench/below.py FOLDER --built --study --loops --cuts-of results/below.json -o results/below-loops
-    python bench/below.py ... --loops --loops-target loops,layout=channels_last -o results/below-loops-last
-    python bench/below.py FOLDER --built --study --jobs 2 --time 4 --loops --loops-of NAME ... -o results/below-120s
 
 Planned under `generic` without weights: the own order's peak, the least peak of any order, and with `--allow fission`.
 Models named by --measure are given random weights, go through onnxruntime's optimiser, are planned under its rules with
 cuts, and run: what was planned beside what is in use, the arena, and the time beside that of onnxruntime's defaults;
 once with as many ops as need be, and once with few. With --built the networks of `bench/alias_models.py` are planned,
 too. --loops adds row loops (`--allow loops`, input held), which no ONNX file can carry: planned and verified, not run.
-With --jobs several models are planned at once, in processes; the page says what all of it took on the clock.
 """
 
 from __future__ import annotations
@@ -19,9 +16,6 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +30,13 @@ FREE = {"batch": 1, "seq": 16, "N": 1}  # sizes of the free dimensions that mode
 FEW = 3.0  # ops of the plan with few of them, beside those of the model
 
 
-def planned(path: Path, seconds: float, allow: str) -> dict[str, Any]:
-    """A model's row: peaks, arena and bound, all in bytes; `allow`: what cuts may change."""
+def planned(path: Path, seconds: float) -> dict[str, Any]:
+    """A model's row: peaks, arena and bound, all in bytes."""
     graph, _ = load_own(path, FREE)
     strict = lowtide.research.plan(graph, target="strict", time=seconds)
     best = lowtide.research.plan(graph, target="generic", time=seconds)
     began, running = time.perf_counter(), time.process_time()
-    plan = lowtide.research.plan(graph, target="generic", time=seconds, allow=allow)
+    plan = lowtide.research.plan(graph, target="generic", time=seconds, allow="fission")
     ran = time.process_time() - running
     floor = lowtide.inspect(graph, target="generic", time=1.0).fission
     return {
@@ -70,12 +64,12 @@ def planned(path: Path, seconds: float, allow: str) -> dict[str, Any]:
     }
 
 
-def looped(path: Path, seconds: float, target: str) -> dict[str, Any]:
-    """A model's row of loops under a target: peak, whether it is proved for all orders of these loops, and seconds, in
+def looped(path: Path, seconds: float) -> dict[str, Any]:
+    """A model's row of loops: peak, whether it is proved for all orders of these loops, and seconds, in
     which the plan is checked, too."""
     graph, _ = load_own(path, FREE)
     began, running = time.perf_counter(), time.process_time()
-    plan = lowtide.research.plan(graph, target=target, time=seconds, allow="loops")
+    plan = lowtide.research.plan(graph, target="generic", time=seconds, allow="loops")
     spent, ran = time.perf_counter() - began, time.process_time() - running
     return {
         "loop_bytes": plan.peak_bytes,
@@ -138,9 +132,6 @@ RUN = (
 )  # fmt: skip
 
 
-_OF_WORDS = "With `--allow {}`, of which no bound over regions is stated (open)."
-
-
 def tables(results: dict[str, Any]) -> list[str]:
     """Both tables as Markdown."""
     rows, runs = results["rows"], results["runs"]
@@ -154,7 +145,6 @@ def tables(results: dict[str, Any]) -> list[str]:
         "reached, so that no cut by regions needs less; *joined*: of regions whose results are put together; open: not",
         "worked out), the floor that of any cut along one axis an op.",
         "`bits`, `kernel`, `sum`: what outputs may differ by.",
-        *([] if results.get("allow", "fission") == "fission" else ["", _OF_WORDS.format(results["allow"])]),
         "",
     ]
     planned_rows = [
@@ -166,8 +156,7 @@ def tables(results: dict[str, Any]) -> list[str]:
         for r in rows
     ]  # fmt: skip
     if any("loop_bytes" in r for r in rows):
-        lines += [*loop_table(rows, results.get("loops_target", "generic")), *_left_out(results)]
-        lines += at_once_lines(results)
+        lines += [*loop_table(rows), *_left_out(results)]
         if results["cuts_of"]:
             return [*lines, f"Cuts are of {results['cuts_of']}."]
     lines += [*table(PLANNED, planned_rows), ""]
@@ -192,8 +181,6 @@ def tables(results: dict[str, Any]) -> list[str]:
             "",
         ]
     lines += _left_out(results)
-    if all("loop_bytes" not in r for r in rows):
-        lines += at_once_lines(results)
     run_rows = [
         (
             r["model"], r["ops"], r["before_bytes"], r["defaults_bytes"], r["after_bytes"],
@@ -225,34 +212,10 @@ def _left_out(results: dict[str, Any]) -> list[str]:
     return [line for name, reason in results["left_out"].items() for line in (f"Left out: {name}: {reason}", "")]
 
 
-def at_once_lines(results: dict[str, Any]) -> list[str]:
-    """What planning all models took, some at a time, and which plans time ended."""
-    jobs, wall = results.get("jobs", 1), results.get("wall_seconds")
-    if wall is None:
-        return []
-    rows = results["rows"]
-    lines = [
-        f"All {len(rows)} were read, planned and checked within {wall:.1f} s on the clock, {jobs} at a time.",
-        "",
-    ]
-    for what, key in (("cuts", "stopped"), ("loops", "loop_stopped")):
-        late = [r["model"] for r in rows if r.get(key) == "time"]
-        if any(key in r for r in rows):
-            lines += [f"Plans with {what} that time ended: {', '.join(late) or 'none'}.", ""]
-    return lines
-
-
-def loop_table(rows: list[dict[str, Any]], target: str) -> list[str]:
+def loop_table(rows: list[dict[str, Any]]) -> list[str]:
     """Loops beside cuts, and the geometric means; what ONNX can carry and what it cannot is said apart."""
     cells, best = [], []
     for r in rows:
-        if "loop_bytes" not in r:
-            best.append(r)
-            of_strict = _ratio(r, "strict_bytes")
-            cells.append(
-                (r["model"], r["strict_bytes"], r["cut_bytes"], of_strict, "-", "-", of_strict, "-", "-", "-", "-")
-            )
-            continue
         peak = min(r["cut_bytes"], r["loop_bytes"])
         best.append(r | {"cut_bytes": peak})
         least = "all paths, all orders" if r["loop_path_complete"] else "all orders"
@@ -264,10 +227,10 @@ def loop_table(rows: list[dict[str, Any]], target: str) -> list[str]:
                 r["looped_ops"], proved, f"{r['loop_cpu_seconds']:.1f} ({r['loop_seconds']:.1f})",
             )
         )  # fmt: skip
-    only = [r | {"cut_bytes": r["loop_bytes"]} for r in rows if "loop_bytes" in r]
+    only = [r | {"cut_bytes": r["loop_bytes"]} for r in rows]
     cut, loop, both = (mean_ratio(which, "cut_bytes", "strict_bytes") for which in (rows, only, best))
     return [
-        f"Row loops (`--target {target} --allow loops`, input held, no row twice) beside cuts. Loops are for compilers",
+        "Row loops (`--target generic --allow loops`, input held, no row twice) beside cuts. Loops are for compilers",
         "that can loop: no ONNX file carries them. Every plan was played by the checker; none of these was run.",
         "*Proved*: the peak over all orders of these loops, and over all paths of loops along the order if said, of",
         "loops whose rings lie side by side.",
@@ -276,9 +239,7 @@ def loop_table(rows: list[dict[str, Any]], target: str) -> list[str]:
         *table(LOOPED, cells),
         "",
         f"Geometric means over {len(rows)} models, of the strict optimum: {cut:.3f} with cuts, which ONNX can carry;",
-        f"{loop:.3f} with loops, which it cannot"
-        + (f" (of the {len(only)} that were planned with them)" if len(only) < len(rows) else "")
-        + f"; {both:.3f} the lesser of the two.",
+        f"{loop:.3f} with loops, which it cannot; {both:.3f} the lesser of the two.",
         "",
     ]
 
@@ -298,12 +259,10 @@ def _write(
     rows: list[dict[str, Any]],
     left_out: dict[str, str],
     runs: list[dict[str, Any]],
-    wall_seconds: float | None = None,
 ) -> None:
     """Both files of what is there by now."""
     results = document(
-        seconds=arguments.time, loops_target=arguments.loops_target, allow=arguments.allow, jobs=arguments.jobs,
-        wall_seconds=None if arguments.cuts_of else wall_seconds, rows=rows, left_out=left_out, runs=runs,
+        seconds=arguments.time, rows=rows, left_out=left_out, runs=runs,
         cuts_of=arguments.cuts_of and arguments.cuts_of.name,
     )  # fmt: skip
     write(arguments.out, results, tables(results))
@@ -311,34 +270,8 @@ def _write(
 
 def row_of(path: Path, arguments: argparse.Namespace, cuts: dict[str, Any] | None) -> dict[str, Any]:
     """A model's row, with loops where these are asked for; `cuts`: what is known of it already."""
-    row = planned(path, arguments.time, arguments.allow) if cuts is None else cuts
-    if not arguments.loops or (arguments.loops_of and path.stem not in arguments.loops_of):
-        return row
-    return row | looped(path, arguments.loops_time or arguments.time, arguments.loops_target)
-
-
-def rows_of(
-    paths: Sequence[Path], arguments: argparse.Namespace
-) -> Iterator[tuple[Path, dict[str, Any] | lowtide.LowtideError]]:
-    """Rows of models as they are done, or why there is none: in this process, or some at a time in others, in which the
-    largest files come first."""
-    cuts = cuts_of(arguments)
-    known = [cuts[path.stem] if arguments.cuts_of else None for path in paths]
-    if arguments.jobs == 1:
-        for path, of in zip(paths, known, strict=True):
-            try:
-                yield path, row_of(path, arguments, of)
-            except lowtide.LowtideError as error:
-                yield path, error
-        return
-    with ProcessPoolExecutor(arguments.jobs, get_context("spawn")) as pool:
-        waiting = sorted(zip(paths, known, strict=True), key=lambda each: -each[0].stat().st_size)
-        running = {pool.submit(row_of, path, arguments, of): path for path, of in waiting}
-        for done in as_completed(running):
-            error = done.exception()
-            if error is not None and not isinstance(error, lowtide.LowtideError):
-                raise error
-            yield running[done], error or done.result()
+    row = planned(path, arguments.time) if cuts is None else cuts
+    return row | looped(path, arguments.time) if arguments.loops else row
 
 
 def main() -> int:
@@ -348,16 +281,8 @@ def main() -> int:
     parser.add_argument("--measure", nargs="*", default=[], metavar="NAME", help="models to run in onnxruntime")
     parser.add_argument("--built", action="store_true", help="networks built here, too")
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="models to plan (default: all)")
-    parser.add_argument(
-        "--allow", default="fission", metavar="WORDS",
-        help="what cuts may change, as `lowtide research plan` takes it (default: fission)",
-    )  # fmt: skip
     parser.add_argument("--study", action="store_true", help="only the models of the study before")
     parser.add_argument("--loops", action="store_true", help="row loops, too")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="models planned at once (default: 1)")
-    parser.add_argument("--loops-time", type=float, help="seconds of search for loops (default: as for cuts)")
-    parser.add_argument("--loops-of", nargs="*", default=[], metavar="NAME", help="models with loops (default: all)")
-    parser.add_argument("--loops-target", default="generic", help="target of loops (default: generic)")
     parser.add_argument("--cuts-of", type=Path, metavar="FILE", help="take cuts from a results file, and plan none")
     arguments = parser.parse_args()
     paths = sorted(arguments.folder.rglob("*.onnx"))
@@ -372,26 +297,23 @@ def main() -> int:
             for path in (*paths, *built)
             if (not arguments.only or path.stem in arguments.only) and (not arguments.study or path.stem in STUDY)
         ]
-        place = {path: k for k, path in enumerate(chosen)}
-        began, by_place = time.perf_counter(), dict[int, dict[str, Any]]()
-        for path, row in rows_of(chosen, arguments):
-            if isinstance(row, lowtide.LowtideError):
-                left_out[path.stem] = str(row)
-                say(f"{path.name}: left out: {row}")
+        cuts = cuts_of(arguments)
+        for path in chosen:
+            try:
+                row = row_of(path, arguments, cuts[path.stem] if arguments.cuts_of else None)
+            except lowtide.LowtideError as error:
+                left_out[path.stem] = str(error)
+                say(f"{path.name}: left out: {error}")
                 continue
-            by_place[place[path]] = row
-            rows = [by_place[k] for k in sorted(by_place)]
+            rows.append(row)
             shown = row.get("loop_bytes", row["cut_bytes"])
             say(f"{path.name}: {shown / row['best_bytes']:.3f}")
             _write(arguments, rows, left_out, runs)
-        wall_seconds = time.perf_counter() - began
-        say(f"{len(rows)} models in {wall_seconds:.1f} s")
-        _write(arguments, rows, left_out, runs, wall_seconds)
         for path in paths:
             if path.stem in arguments.measure:
                 runs += measured(path, arguments.time, Path(folder))
                 say(f"{path.name}: {runs[-2]['after_bytes']:,} B in use")
-                _write(arguments, rows, left_out, runs, wall_seconds)
+                _write(arguments, rows, left_out, runs)
     return 0
 
 

@@ -40,6 +40,17 @@ def check_time(seconds: float) -> None:
         raise InputError(f"time is {seconds!r}; give a positive number of seconds")
 
 
+def check_unlimited(target: Target) -> None:
+    """Raise `InputError` if a target limits single tensors, for a plan that does not keep such a limit."""
+    if target.max_tensor:
+        raise InputError(
+            "a limit of single tensors is for plans of one arena whose operators run untiled or in tiles of a model "
+            "file; leave out max_tensor, or what else was asked for: several memories, row streaming, offload, or a "
+            "training step",
+            target.name,
+        )
+
+
 class CallOptions(TypedDict, total=False):
     """What `plan`, `inspect`, `compare` and `share` all take; the docstring of `plan` says what it means."""
 

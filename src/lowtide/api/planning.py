@@ -206,7 +206,9 @@ def job_of(model: Model, **given: Unpack[PlanOptions]) -> Job:
         from lowtide.optimize.recompute.registry import make_recompute
 
         if not isinstance(method, str):
-            raise InputError(f"published ways of running ops again go by their names; leave out method={method.name}")
+            raise InputError(
+                f"a published method of recomputation is given by its name; leave out method={method.name}"
+            )
         repeats = make_recompute(method, options)
         method, options = "exact", NO_OPTIONS
     search = search_of(

@@ -79,6 +79,11 @@ def _goal(p: Any, *, fit: bool = False) -> None:
         help="for .tflite: fit this microcontroller board (`lowtide research board` lists them)",
     )
     p.add_argument("--slower", metavar="5%", help="the most that a run may take longer than today (default: 5%%)")
+    if not fit:
+        p.add_argument(
+            "--max-tensor", metavar="SIZE",
+            help="the most that a single tensor between operators may take, as 128MiB (accelerators limit buffers)",
+        )  # fmt: skip
     p.add_argument(
         "--for", dest="target", metavar="TARGET",
         help="the runtime, if not the usual one for the file format: onnxruntime, tflm, tflite, torch, generic (a "
@@ -110,6 +115,7 @@ def _request(options: argparse.Namespace) -> Request:
     return Request.of(
         options.model, budget, options.slower, options.target, dims_of(options.dims), only,
         _names(options.without), seconds=options.time, seed=options.seed,
+        max_tensor=getattr(options, "max_tensor", None),
     )  # fmt: skip
 
 
@@ -321,7 +327,8 @@ def _command(options: argparse.Namespace, name: str, changes: Mapping[str, str])
         **changes,
     }
     if name == "plan":
-        words |= {"--only": options.only, "--without": options.without}
+        limit = getattr(options, "max_tensor", None)
+        words = {"--max-tensor": limit, **words, "--only": options.only, "--without": options.without}
     if name in ("inspect", "emit"):
         words = {}
     text = "".join(f" {option} {shlex.quote(str(value))}" for option, value in words.items() if value)

@@ -203,7 +203,8 @@ def cut_model(
     """The graph in an order, with the axes of its ops and their costs, for the core.
 
     With `transfers`, weights are moved bytes in units of `MOVED_PER_OP`, and ops; only the working set is live.
-    `footprint` overrides the bytes of untiled steps.
+    `footprint` overrides the bytes of untiled steps. Where the target limits single tensors, a step or a region with a
+    larger one counts as higher than all without.
     """
     count(_MODEL_OP * len(order))
     graph, target = memory.graph, memory.target
@@ -237,7 +238,10 @@ def cut_model(
         glue, transfer = [(1, 0)] * 3, (1, 2**20 // MOVED_PER_OP)
     spell = adapter(graph)
     most = 0 if spell is None else spell.MOST_OPERANDS
-    return _core.CutModel(ops, tensors, storages, footprint, before, sums, most, glue, transfer, cutter.recompute)
+    model = _core.CutModel(ops, tensors, storages, footprint, before, sums, most, glue, transfer, cutter.recompute)
+    if target.max_tensor:
+        model.limit_tensors(target.max_tensor)
+    return model
 
 
 def _op(
