@@ -40,7 +40,7 @@ def _leads_to(alias: dict[int, tuple[int, int]], start: int, goal: int) -> bool:
     return start == goal
 
 
-_OP = 40_000  # nanoseconds for an op
+_OP = 50_000  # nanoseconds for an op
 
 
 def memory_model(graph: Graph, target: Target) -> MemoryModel:

@@ -9,15 +9,11 @@ from math import prod
 from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.forms import Pointwise
 from lowtide.ops.part import given_box
-from lowtide.stop import count
 from lowtide.target import Target
 from lowtide.transform.cut import Cutter
 
 _SIZES = (1, 2, 3, 4, 5, 7, 8, 14, 16, 28, 32, 56, 64, 112, 128, 224, 256)
 """Rows of the parts that are asked for; between two, the larger one counts."""
-
-
-_TILE = 110_000  # nanoseconds for a tile
 
 
 class PartWorkspaces:
@@ -39,7 +35,6 @@ class PartWorkspaces:
         if key not in self._known:
             size, grain = known.access.sizes[axis], known.access.grain_of(axis)
             sizes = sorted({min(size, -(-rows // grain) * grain) for rows in (*_SIZES, size)})
-            count(_TILE * len(sizes))
             result = [(rows, _of_part(self.cutter, self.target, op, axis, rows)) for rows in sizes if rows <= size]
             self._known[key] = result if any(amount for _, amount in result) else [(size, 0)]
         return self._known[key]

@@ -83,7 +83,7 @@ def smallest_block(
     return best, least
 
 
-_OP = 40_000  # nanoseconds for an op
+_OP = 50_000  # nanoseconds for an op
 
 
 def least_block(model: MemoryModel, order: Sequence[int], steps: Profile) -> int:

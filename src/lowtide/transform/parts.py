@@ -41,7 +41,7 @@ class PartGraph:
     earlier: tuple[PartGraph, ...] = ()
 
 
-_OP = 120_000  # nanoseconds for an op of a part graph
+_OP = 150_000  # nanoseconds for an op of a part graph
 
 
 def apply(cutter: Cutter, regions: Sequence[Region], order: Sequence[int] | None = None) -> PartGraph:
