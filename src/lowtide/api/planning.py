@@ -185,11 +185,12 @@ def plan(
 
     def solve(group: tuple[str, ...]) -> Plan:
         given["allow"] = group
-        return plan_job(job_of(read, **given), trace=trace, report=report)
+        job = job_of(read, **given)
+        search = replace(job.search, seconds=job.search.seconds / len(groups))
+        return plan_job(replace(job, search=search), trace=trace, report=report)
 
     if len(groups) == 1:
         return plan_job(job_of(read, **given), trace=trace, report=report)
-    given["time"] = given.get("time", 60.0) / len(groups)
     return least_of(groups, solve)
 
 
@@ -241,7 +242,7 @@ def plan_job(
     job = with_all_means(job)
     problem = job.problem()
     read = clock.perf_counter()
-    limits = job.search.limits(trace, report)
+    limits = job.search.limits(trace, report, counted=_is_counted(job, problem))
     answer = _solve(job, problem, limits)
     plan = _with_figures(assemble(answer, job.rules, job.search.seed), answer, problem, quick=job.search.quick)
     plan = plan if job.search.quick else with_profile(plan, answer, problem)
@@ -259,6 +260,14 @@ def plan_job(
         total=done - began,
     )
     return msgspec.structs.replace(plan, seconds=seconds)
+
+
+def _is_counted(job: Job, problem: Problem) -> bool:
+    """Whether all searches for a job count their work: those for orders, tiles and aliases in one arena do."""
+    words = set(job.allow)
+    tiles = "fission" in words or not words & {"recompute", "merge"}
+    others = words & {"swap", "loops", "merge"} or problem.graph.dialect == "labels"
+    return isinstance(job.goal, OneArena) and job.search.method.name == "exact" and tiles and not (words and others)
 
 
 def _solve(job: Job, problem: Problem, limits: Limits) -> Answer:

@@ -94,8 +94,8 @@ def _goal(p: Any, *, fit: bool = False) -> None:
     research.add_argument("--only", metavar="A,B", help=f"try only these transformations: {', '.join(MEANS)}")
     research.add_argument("--without", metavar="A,B", default="", help="try all transformations but these")
     research.add_argument(
-        "--time", type=seconds, default=10.0, metavar="SECONDS",
-        help="time limit of each search (default: 10); measuring comes on top",
+        "--time", type=seconds, metavar="SECONDS",
+        help="time limit of each search (default: work of 10 seconds on a quiet machine); measuring comes on top",
     )  # fmt: skip
     research.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of random choices (default: 0)")
 

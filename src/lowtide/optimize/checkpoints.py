@@ -9,7 +9,7 @@ evaluates the edge in ever narrower stripes, and repeats until all edges of the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from lowtide.analyse.liveness import profile
@@ -18,7 +18,7 @@ from lowtide.analyse.storage import memory_model
 from lowtide.optimize.passes import Passes, find_passes, region_of
 from lowtide.optimize.regions import Bounds, best_regions
 from lowtide.optimize.segments import Mark, as_runs, find_marks, peak_of, segment_graph, with_ends
-from lowtide.stop import Limits, Progress
+from lowtide.stop import Limits
 from lowtide.transform.cut import Cutter, Region
 from lowtide.transform.passed import Passed, as_passed
 from lowtide.transform.runs import Runs
@@ -230,8 +230,8 @@ class Checkpoints:
         a, b = self.marks[edge.begin].position, self.marks[edge.end].position
         graph = segment_graph(self.graph, self.order[a:b], self.marks[edge.end].tensor)
         model = memory_model(graph, self.memory.target)
-        seconds = min(self.limits.left_seconds, _CUT_SECONDS)
-        way = best_regions(Cutter(graph), model, range(len(graph.ops)), Limits(seconds=seconds), Bounds(limit))
+        look = replace(self.limits.at_most(_CUT_SECONDS), report=None)
+        way = best_regions(Cutter(graph), model, range(len(graph.ops)), look, Bounds(limit))
         own = set(self.order[a:b])
         if way.order != tuple(range(len(graph.ops))) or any(not own.issuperset(r.of) for r in way.regions):
             return None
@@ -263,8 +263,7 @@ class Checkpoints:
             return None
         ends = (first if before else None, last if behind else None)
         parts = with_ends(all_runs.graph, regions, all_runs.order, ends, before)
-        if self.limits.report is not None:
-            self.limits.report(Progress(self.peak, 0, self.limits.spent_seconds))
+        self.limits.tell("", self.peak)
         return peak_of(parts.graph, self.memory.target)
 
     # all of it

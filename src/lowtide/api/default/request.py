@@ -39,6 +39,8 @@ RUNTIME_FORMATS = {"onnxruntime": ".onnx", "tflm": ".tflite", "tflite": ".tflite
 PORTABLE = "onnxruntime,portable"
 """The target of files that run on any processor."""
 
+SECONDS = 10.0  # of work of each search, where the call names none
+
 Tell = Callable[[Progress | str | Plan], None]
 """Called with how far a search is, with what is being done, or with the best plan so far and its comparison."""
 
@@ -59,7 +61,8 @@ class Request:
     only: tuple[str, ...] | None = None
     without: tuple[str, ...] = ()
     assumed: bool = False  # whether lowtide chose sizes in `dims`
-    seconds: float = 10.0
+    seconds: float = SECONDS
+    timed: bool = False  # whether the call names the seconds
     seed: int = 0
     # Whether the model is to be written: then only changes are tried that a file of its format can hold.
     to_write: bool = False
@@ -77,7 +80,7 @@ class Request:
         only: Sequence[str] | None,
         without: Sequence[str],
         *,
-        seconds: float = 10.0,
+        seconds: float | None = None,
         seed: int = 0,
         max_tensor: Size | None = None,
     ) -> Request:
@@ -97,8 +100,9 @@ class Request:
         target = "onnxruntime" if portable else target
         _check_target(model, target)
         request = cls(
-            model, budget_bytes, allowed, target, dict(dims), names, tuple(without), False, seconds, seed,
-            portable=portable, max_tensor_bytes=0 if max_tensor is None else parse_size(max_tensor, "max-tensor"),
+            model, budget_bytes, allowed, target, dict(dims), names, tuple(without), False,
+            SECONDS if seconds is None else seconds, seconds is not None, seed, portable=portable,
+            max_tensor_bytes=0 if max_tensor is None else parse_size(max_tensor, "max-tensor"),
         )  # fmt: skip
         check_time(request.seconds)
         return request
@@ -172,6 +176,7 @@ class Request:
         `lowtide.research.plan`."""
         settings = {"seed": self.seed, "time": self.seconds} | settings
         job = job_of(model, dims=dims, allow="all" if changes else (), **settings)
+        job = replace(job, search=replace(job.search, timed=self.timed))
         if not changes:
             return job
         job = with_all_means(job)

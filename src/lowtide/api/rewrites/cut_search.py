@@ -195,7 +195,7 @@ class CutSearch:
         before, left = self.unfinished, self.limits.left_seconds
         self.unfinished = False
         proposals = self._regions(None) if "fission" in self.job.allow and self.joins else []
-        soon = not self.unfinished and left - self.limits.left_seconds <= _MATERIALISED * self.limits.seconds
+        soon = not self.unfinished and left - self.limits.left_seconds <= _MATERIALISED * self.limits.all_seconds
         self.unfinished = self.unfinished or before
         if self._forwards(proposals, soon=soon):
             peaks = [
@@ -343,7 +343,7 @@ class CutSearch:
     def _until(self, share: float) -> Limits:
         """Limits of a search that is over after a share of the time, or of what is left where little of it is."""
         late = self.limits.share(_LATE if self.first is None else _NESTED)
-        return max(self.limits.until(share), late, key=lambda limits: limits.seconds)
+        return max(self.limits.until(share), late, key=lambda limits: limits.all_seconds)
 
     def best_at_peak(self) -> Answer | None:
         """The best plan with tiles where the order of `uncut` is highest; None: there is none, or Ctrl-C came first."""

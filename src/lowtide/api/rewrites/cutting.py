@@ -172,7 +172,7 @@ def _by_sections(search: CutSearch, *, least: bool) -> CutSearch | None:
     sectioned = by_sections(problem.graph, chosen)
     own = Problem.of(sectioned.graph, problem.target)
     half = limits.until(_SECTIONS)
-    uncut = search.goal.solve(own, job.search, half.at_most(limits.seconds * ORDER))
+    uncut = search.goal.solve(own, job.search, half.at_most(limits.all_seconds * ORDER))
     bounds = _region_bounds(job, own, uncut, limits) if least else []
     if any(bound.bytes >= search.uncut.keys["peak_bytes"] and not bound.joined for bound in bounds):
         return None
@@ -194,7 +194,7 @@ def _region_bounds(job: Job, problem: Problem, uncut: Answer, limits: Limits) ->
         footprint[at] = size
     bounds = []
     for joined in (False, True):
-        search = Limits(seconds=min(limits.left_seconds, limits.seconds * _BOUND))
+        search = limits.at_most(limits.all_seconds * _BOUND)
         cutter, goal = Cutter(problem.graph), uncut.keys["peak_bytes"]
         bounds.append(region_bound(cutter, problem.memory, footprint, goal, search, materialised=joined))
         if bounds[-1].bytes >= goal:
