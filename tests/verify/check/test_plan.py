@@ -116,6 +116,7 @@ def test_a_good_plan_passes_and_the_report_lists_every_check() -> None:
 
 
 MUTATIONS: dict[str, tuple[str, Callable[[Plan], dict[str, Any]]]] = {
+    "a largest tensor without a limit": ("largest_tensor", lambda _: {"largest_tensor_bytes": 8}),
     "a count that is text": ("search", lambda p: {"search": {"states": "odd"}}),
     "a count below nothing": ("search", lambda p: {"search": {"ops_moved": -1}}),
     "other target": ("target", lambda p: {"target": "strict"}),
