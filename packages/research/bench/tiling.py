@@ -18,8 +18,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from study_models import MODELS, STRICT_MIB, STUDY
 from lowtide_research.bench.pages import about, document, mean_ratio, method_of, say, script, table, write
+from study_models import MODELS, STRICT_MIB, STUDY
 
 SLOWER = (0, 5, 20, 50)  # per cent
 ZOO = ("vae_decoder", "mcunet_320kb", "mcunet_v2_vww")
