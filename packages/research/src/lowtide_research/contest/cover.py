@@ -144,19 +144,21 @@ def _cheapest_cover(problem: Problem, choices: Sequence[_Choice], seconds: float
     model = cp_model.CpModel()
     runs = {model.new_bool_var(""): choice for choice in choices}
     for number in range(len(problem.ops)):
-        model.add_bool_or(x for x, c in runs.items() if number in c.group.ops)
+        model.add(sum(x for x, c in runs.items() if number in c.group.ops) >= 1)
     for tensor, readers in problem.consumers.items():
-        makers = [x for x, c in runs.items() if tensor in c.stores]
-        keepers = [x for x, c in runs.items() if tensor in c.retained or tensor in c.loads]
+        is_stored, is_kept = model.new_bool_var(""), model.new_bool_var("")
+        model.add(sum(x for x, c in runs.items() if tensor in c.stores) >= is_stored)
+        model.add(sum(x for x, c in runs.items() if tensor in c.retained or tensor in c.loads) >= is_kept)
         if tensor in problem.producer and not readers:
-            model.add_bool_or(makers)
+            model.add(is_stored == 1)
         for x, choice in runs.items():
             if tensor in choice.loads and tensor in problem.producer:
-                model.add_bool_or(makers).only_enforce_if(x)
+                model.add(x <= is_stored)
             if tensor in choice.resident:
-                model.add_bool_or(keepers).only_enforce_if(x)
+                model.add(x <= is_kept)
     model.minimize(sum(int(UNITS * c.bound * (1 - 1e-9)) * x for x, c in runs.items()))
     solver = cp_model.CpSolver()
+    solver.parameters.linearization_level = 2
     solver.parameters.num_workers = 1
     solver.parameters.catch_sigint_signal = False
     solver.parameters.max_time_in_seconds = seconds
