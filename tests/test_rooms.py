@@ -150,8 +150,8 @@ ELSEWHERE = {
     "emit/test_qemu.py": "emit/qemu/ api/emulating report/board_runs",
     "emit/test_sound.py": "emit/integers emit/recurrent emit/signals",
     "emit/test_wide.py": "emit/types",
-    "optimize/recompute/test_rotor.py": "optimize/recompute/blocks optimize/recompute/dropping "
-    "optimize/recompute/method optimize/recompute/registry",
+    "optimize/recompute/test_rotor.py": "optimize/recompute/blocks optimize/recompute/method "
+    "optimize/recompute/registry",
 }
 """Test file to the modules, without their ending, or folders that it reaches; most through what they are a part of."""
 
@@ -175,7 +175,9 @@ OF_RESEARCH = {
     "runtimes/tflm/test_target.py": "bench/tflite_net",
     "pytorch/test_step.py": "bench/train_nets",
     "bench/test_train_known.py": "bench/activation_budget",
-    "recompute/test_baselines.py": ("recompute/checkmate recompute/chen recompute/fastsa recompute/torchtitan"),
+    "recompute/test_baselines.py": (
+        "recompute/checkmate recompute/chen recompute/dropping recompute/fastsa recompute/torchtitan"
+    ),
     "recompute/test_magis.py": "recompute/magis/",
     "bench/test_magis.py": "bench/magis_steps",
     "torch_code/test_source.py": "torch_code/kernels torch_code/__main__",

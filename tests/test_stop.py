@@ -1,13 +1,14 @@
 """What a search may use."""
 
 import signal
+import threading
 from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
 import lowtide.stop
-from lowtide.stop import Limits, noting
+from lowtide.stop import Limits, count, noting
 
 
 class Clock:
@@ -90,3 +91,29 @@ def test_limits_made_of_others_share_what_was_tried(clock: Clock) -> None:
     assert limits.tally.seconds["chains"] == 2
     assert limits.tally.figures()["chains"] == 7
     assert Limits(5).tally.counts == {}
+
+
+def test_counted_limits_go_by_work(clock: Clock) -> None:
+    """Shares are of the work that is noted, whatever the clock shows until that is over; then it ends them."""
+    limits = Limits(seconds=1000.0, work_seconds=100.0, started=Limits.now())
+    clock.now = 200.0
+    assert (limits.left_seconds, limits.spent_seconds, limits.most(10**9)) == (100, 0, 100)
+    count(20 * 10**9)
+    assert (limits.left_seconds, limits.spent_seconds, limits.most(10**9)) == (80, 20, 80)
+    shares = [limits.until(0.25), limits.share(0.25), limits.at_most(30.0), limits.at_most(90.0)]
+    assert [share.left_seconds for share in shares] == [5, 20, 30, 80]
+    assert not limits.over()
+    count(20 * 10**9)
+    assert [share.over() for share in shares] == [True, True, False, False]
+    clock.now = 1010.0
+    assert limits.over()
+    assert (limits.most(1), Limits(seconds=5.0).most(1)) == (1, 0)
+
+
+def test_each_thread_has_work_of_its_own() -> None:
+    """What another one notes does not end a search of this one."""
+    limits = Limits(work_seconds=1.0)
+    thread = threading.Thread(target=count, args=(10**12,))
+    thread.start()
+    thread.join()
+    assert not limits.over()

@@ -81,7 +81,9 @@ void cut(nb::module_& m) {
             self->again = again;
           },
           "ops"_a, "tensors"_a, "storages"_a, "footprint"_a, "before"_a, "sums_in_place"_a, "most_joined"_a = 0,
-          "glue"_a = nb::none(), "transfer"_a = nb::none(), "again"_a = false);
+          "glue"_a = nb::none(), "transfer"_a = nb::none(), "again"_a = false)
+      .def("limit_tensors", &tide::CutModel::limit_tensors, "most"_a,
+           "Makes tensors of more bytes count for more than any footprint; those of the caller may have any size.");
   using R = tide::PathRegion;
   record(m, "PathRegion", "Ops at positions [begin, end) that are cut together.",
          Field{"begin", &R::begin, "First position."}, Field{"end", &R::end, "Position behind the last."},
@@ -117,7 +119,7 @@ void cut(nb::module_& m) {
       "best_path",
       [](const tide::CutModel& model, int longest, int most_stripes, Bytes at_least, int most_ops, nb::object stop,
          int64_t most_weight, const std::vector<std::vector<int>>& before) {
-        tide::PathOptions options{longest, most_stripes, at_least, most_ops, most_weight, 0, reporter<>(stop)};
+        tide::PathOptions options{longest, most_stripes, at_least, most_ops, most_weight, 0, reporter<int64_t>(stop)};
         return unlocked([&] { return tide::best_path(model, options, before); });
       },
       "model"_a, "longest"_a, "most_stripes"_a, "at_least"_a, "most_ops"_a, "stop"_a = nb::none(), "most_weight"_a = 0,
@@ -128,7 +130,7 @@ void cut(nb::module_& m) {
       "paths_within",
       [](const tide::CutModel& model, int longest, int most_stripes, const std::vector<Bytes>& limits, nb::object stop,
          int64_t above) {
-        tide::PathOptions options{longest, most_stripes, 0, 0, 0, above, reporter<>(stop)};
+        tide::PathOptions options{longest, most_stripes, 0, 0, 0, above, reporter<int64_t>(stop)};
         return unlocked([&] { return tide::paths_within(model, options, limits); });
       },
       "model"_a, "longest"_a, "most_stripes"_a, "limits"_a, "stop"_a = nb::none(), "above"_a = 0,
@@ -137,7 +139,7 @@ void cut(nb::module_& m) {
   m.def(
       "path_front",
       [](const tide::CutModel& model, int longest, int most_stripes, nb::object stop) {
-        tide::PathOptions options{longest, most_stripes, 0, 0, 0, 0, reporter<>(stop)};
+        tide::PathOptions options{longest, most_stripes, 0, 0, 0, 0, reporter<int64_t>(stop)};
         return unlocked([&] { return tide::path_front(model, options); });
       },
       "model"_a, "longest"_a, "most_stripes"_a, "stop"_a = nb::none(),

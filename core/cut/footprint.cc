@@ -48,7 +48,7 @@ void Regions::clear() {
   slices_.clear();
   pads_.clear();
   melting_.clear();
-  local_ = staying_ = held_bytes_ = 0;
+  local_ = staying_ = held_bytes_ = too_large_ = 0;
   weight_ = 0;
   for (const Output& output : outputs_) {
     sums_[output.tensor] = {};
@@ -167,7 +167,7 @@ RegionCost Regions::cost(int stripes, Pace pace, Bytes limit) {
   int next = 0;  // stripe behind which the steps until then are looked at
   for (int i = 0; i < stripes; ++i) {
     const Bytes held = stripe(i, always_, limit);
-    if (held > limit) return {held, 0, 0};
+    if (std::max(held, too_large_) > limit) return {std::max(held, too_large_), 0, 0};
     if (limit == kNoLimit || i < next || i + 1 == stripes) continue;
     next = 2 * i + 1;
     const Bytes least = so_far(m_.before[begin_] - local_);
@@ -175,7 +175,7 @@ RegionCost Regions::cost(int stripes, Pace pace, Bytes limit) {
   }
   for (const int t : held_ids_)
     if (held_[t].leaves && held_[t].pieces.size() != 1) leave(t);
-  const Bytes peak = sweep(m_.before[begin_] - local_, true);
+  const Bytes peak = std::max(too_large_, sweep(m_.before[begin_] - local_, true));
   return {peak, static_cast<int>(steps_.size()), weight_};
 }
 

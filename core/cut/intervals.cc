@@ -45,7 +45,7 @@ Bytes Intervals::copied(int end) const {
 
 bool Intervals::may_join(int tensor, int begin, Bytes limit) const {
   const CutTensor& t = m_.tensors[tensor];
-  return m_.footprint[t.producer] <= limit || m_.before[begin] + t.size <= limit;
+  return m_.footprint[t.producer] <= limit || std::max(m_.before[begin] + t.size, m_.too_large(t.size)) <= limit;
 }
 
 bool Intervals::single(int op, Bytes limit) const {

@@ -27,7 +27,7 @@ Passage::Passage(CutModel& model, Precedence& precedence, Intervals& intervals, 
 bool Passage::pass(Bytes limit, bool coarse, bool gather) {
   fixed_.clear();
   std::fill(taken_.begin(), taken_.end(), 0);
-  stopped_ = stopped_ || (o_.stop && o_.stop());
+  stopped_ = stopped_ || (o_.stop && o_.stop(intervals_.evaluated()));
   int at = reach(limit, coarse, 0);
   while (at < n_ && gather && !stopped_) {
     const int changed = this->gather(limit, at);
@@ -283,7 +283,7 @@ void Passage::restore(const std::vector<int>& order) {
 }
 
 bool Passage::stop() {
-  stopped_ = stopped_ || (o_.stop && (++tried_ & 15) == 0 && o_.stop());
+  stopped_ = stopped_ || (o_.stop && (++tried_ & 15) == 0 && o_.stop(intervals_.evaluated()));
   return stopped_;
 }
 

@@ -214,7 +214,7 @@ class Path {
         hot = hot || !intervals_.single(begin, limit);
         if (!hot || ways[begin].empty() || intervals_.follows(begin) || m_.before[begin] > limit) continue;
         if ((coarse && !passage_.valley(begin)) || (end - begin > o_.longest && !passage_.basin(begin))) continue;
-        if (o_.stop && (++tried_ & 15) == 0 && o_.stop()) {
+        if (o_.stop && (++tried_ & 15) == 0 && o_.stop(intervals_.evaluated())) {
           stopped_ = true;
           return false;
         }

@@ -18,6 +18,22 @@ Regions::Regions(const CutModel& model)
       sliced_(model.tensors.size(), -1),
       room_of_(model.storages.size(), -1) {}
 
+void CutModel::limit_tensors(Bytes most) {
+  most_tensor = most;
+  if (most == 0) return;
+  Bytes all = 0, highest = 0;
+  for (const CutTensor& tensor : tensors) all += tensor.size;
+  for (const Bytes step : footprint) highest = std::max(highest, step);
+  above_most = 2 * (all + highest);
+  raise_too_large();
+}
+
+void CutModel::raise_too_large() {
+  for (const CutTensor& tensor : tensors)
+    if (tensor.producer >= 0 && !tensor.output)
+      footprint[tensor.producer] = std::max(footprint[tensor.producer], too_large(tensor.size));
+}
+
 int dim_along(const CutModel& model, const std::vector<int>& axes, int op, int tensor) {
   for (const auto& made : model.ops[op].made)
     if (made.tensor == tensor)

@@ -95,6 +95,16 @@ struct CutModel {
   // last.
   bool transfers = false;
   GlueWeight transfer;  // of those loads and stores
+  // Bytes that one tensor may have (0: any number); and what one of more bytes counts for in addition to these, more
+  // than any footprint: so that a limit on the peak is one on such tensors first.
+  Bytes most_tensor = 0, above_most = 0;
+
+  // What a tensor of so many bytes counts for as a footprint, because of its size alone.
+  Bytes too_large(Bytes size) const { return most_tensor > 0 && size > most_tensor ? above_most + size : 0; }
+  // Limits the size of tensors; the caller's are not limited.
+  void limit_tensors(Bytes most);
+  // Raises the footprint of steps that make a larger tensor, once it is known otherwise.
+  void raise_too_large();
 };
 
 // The dimension of a tensor along which its op is cut, by the axis of each op (-1: whole); -1: none.
@@ -266,6 +276,7 @@ class Regions {
   RowRange need(const CutAxis& axis, const RowIndex& index, RowRange rows, int64_t size) const;
   RowRange rows(int op, int stripe) const;
   Bytes workspace(int op, RowRange rows) const;
+  void note(int tensor, Bytes size);
   void weigh(const GlueWeight& glue, Bytes written);
   void touch_room(int room);
   void touch(int piece) { touch_room(pieces_[piece].room); }
@@ -305,6 +316,7 @@ class Regions {
   std::vector<int> room_of_;                  // of each storage of the model; -1: none yet
   std::vector<std::pair<int, int>> melting_;  // tensors whose rows go one by one, and the room of the first rows
   std::vector<int> roomed_;
+  Bytes too_large_ = 0;   // what the largest tensor counts for by its size alone
   Bytes held_bytes_ = 0;  // of rows and sums that are there now, at the least
   int64_t weight_ = 0;
   Bytes always_ = 0;   // there all the time

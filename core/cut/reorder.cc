@@ -51,6 +51,7 @@ void find_footprints(CutModel& m) {
       if (m.storages[s].last == op) live -= m.storages[s].size;
   }
   m.before[n] = live;
+  m.raise_too_large();
 }
 
 }  // namespace

@@ -30,7 +30,13 @@ Bytes Regions::bytes(int tensor, int dim, RowRange rows) const {
          std::max<int64_t>(1, t.shape[dim]);
 }
 
+// A whole tensor of the model is made; those of the caller may be of any size.
+void Regions::note(int t, Bytes size) {
+  if (!m_.tensors[t].output) too_large_ = std::max(too_large_, m_.too_large(size));
+}
+
 int Regions::piece(Bytes size) {
+  too_large_ = std::max(too_large_, m_.too_large(size));
   rooms_.push_back({size, false, false, true});
   pieces_.push_back({static_cast<int>(rooms_.size()) - 1, size});
   return static_cast<int>(pieces_.size()) - 1;
@@ -237,6 +243,7 @@ void Regions::part(const Linked& linked, int stripe) {
     int output;
     if (part == RowRange{0, axis.size} && begins_[op].empty()) {
       output = piece_of_storage(tensor.storage, size);
+      note(outputs_[j].tensor, size);
     } else {
       output = piece(size);
       if (o.view)
@@ -302,7 +309,9 @@ void Regions::add(int t, int at, int op, RowRange part) {
     return;
   }
   const CutTensor& tensor = m_.tensors[t];
-  const int result = part.second == size ? piece_of_storage(tensor.storage, tensor.size) : piece(tensor.size);
+  const bool last = part.second == size;
+  if (last) note(t, tensor.size);
+  const int result = last ? piece_of_storage(tensor.storage, tensor.size) : piece(tensor.size);
   touch(sum.piece);
   touch(at);
   touch(result);
@@ -342,7 +351,9 @@ void Regions::join(int t) {
   }
   for (const int at : pieces) touch(at);
   const CutTensor& tensor = m_.tensors[t];
+  const Bytes before = too_large_;
   const int result = piece(tensor.size);
+  if (tensor.output) too_large_ = before;
   rooms_.back().stays = tensor.storage >= 0 && m_.storages[tensor.storage].last >= end_;
   touch(result);
   weigh(m_.join, tensor.size);
@@ -416,6 +427,7 @@ void Regions::whole(int op) {
   const CutOp& o = m_.ops[op];
   for (const int s : o.touched) touch_room(room_of(s));
   for (const auto& [s, saving] : o.overwrites) overwrites_.emplace_back(room_of(s), saving);
+  for (const CutMade& made : o.made) note(made.tensor, m_.tensors[made.tensor].size);
   weight_ += o.weight;
   close(o.workspace);
 }

@@ -772,6 +772,10 @@ class CutModel:
         transfer: tuple[int, int] | None = None,
         again: bool = False,
     ) -> None: ...
+    def limit_tensors(self, most: int) -> None:
+        """
+        Makes tensors of more bytes count for more than any footprint; those of the caller may have any size.
+        """
 
 class PathRegion:
     """Ops at positions [begin, end) that are cut together."""

@@ -75,8 +75,11 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         Shape of each graph input, as ``"1x3x640x640"``, where the file leaves sizes free.
     assumed
         Whether lowtide chose those sizes.
+    today_tensor_bytes
+        The largest tensor between operators of the model as it runs today, where the call limits such tensors.
     better
-        Whether the plan takes less than today (for a compiler: no more), and is no slower than was allowed.
+        Whether the plan takes less than today (for a compiler: no more), or keeps a limit of single tensors that
+        today's does not, and is no slower than was allowed.
     """
 
     model: str
@@ -96,6 +99,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     predicted: ProcessMemory | None = None
     sizes: dict[str, str] = {}
     assumed: bool = False
+    today_tensor_bytes: int | None = None
     better: bool = True
 
 

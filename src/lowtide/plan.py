@@ -284,8 +284,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     what `recomputation` or `fission` proves for all plans. `profile`: what is in memory at each step.
     `rules` is the target that the plan was made under, field by field, and `dims` what the model's free sizes were.
     `optimized_from`: the plan is of the file that onnxruntime's optimiser makes of the user's model. `weights`: where
-    its session has the weights, if not in the file. `comparison`: what the model takes today, as its user runs it, and
-    with the plan.
+    its session has the weights, if not in the file. `largest_tensor_bytes`: where `rules` limit it. `comparison`: what
+    the model takes today, as its user runs it, and with the plan.
     """
 
     version: int
@@ -339,6 +339,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost: PlanCost | None = None
     reserve_bytes: int | None = None
     budget_bytes: int | None = None
+    largest_tensor_bytes: int | None = None
     runtime_arena_bytes: int | None = None
     runtime_parts: RuntimeParts | None = None
     runtime_arenas: RuntimeArenas | None = None
@@ -382,6 +383,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def sizes(self, dims: Dims) -> Dims:
         """Sizes of the model's free dimensions: `dims`, or, if a call says nothing of them, those of the plan."""
         return dims or self.dims or dims
+
+    @property
+    def above_limit(self) -> int:
+        """Bytes by which the largest tensor is above the limit of the plan's rules."""
+        return max(0, (self.largest_tensor_bytes or 0) - (0 if self.rules is None else self.rules.max_tensor))
 
     @property
     def least_required_bytes(self) -> int:

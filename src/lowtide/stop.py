@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from math import inf
 from types import FrameType
 
 
@@ -24,6 +25,26 @@ class Progress:
 
 
 PATIENCE_SECONDS = 5.0  # for so long at the least a search goes on that gains nothing
+
+
+class _Work(threading.local):
+    """What the searches of a thread did, in nanoseconds."""
+
+    nanoseconds: int = 0
+
+
+_WORK = _Work()
+
+
+def count(nanoseconds: int) -> None:
+    """Note work of this thread, as many nanoseconds as it takes on a quiet machine: states, candidates, operators of
+    graphs that are made, each with its price. Limits that are counted go by that."""
+    _WORK.nanoseconds += nanoseconds
+
+
+def counted() -> int:
+    """The nanoseconds that this thread noted."""
+    return _WORK.nanoseconds
 
 
 @dataclass
@@ -81,7 +102,11 @@ def noting(interrupt: Interrupt) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a search may use."""
+    """What a search may use: seconds of work, and seconds of the clock.
+
+    Where the work is counted (`count`), searches divide it among each other, and what they find does not depend on the
+    clock as long as that does not end them. Where it is not, the clock divides it.
+    """
 
     seconds: float = 60.0  # wall time; the search returns the best it has when they are over
     memory_bytes: int = 2 * 1024**3  # memory for stored states
@@ -96,6 +121,8 @@ class Limits:
     # Called now and then with the progress; may raise KeyboardInterrupt to stop the search.
     report: Callable[[Progress], None] | None = None
     started: float = field(default_factory=time.perf_counter)  # `time.perf_counter()` when the clock was started
+    work_seconds: float = inf  # counted work after which the search is over, too; without, nothing is counted
+    begun: int = field(default_factory=counted)  # what was counted when the search began
     # Whether Ctrl-C ended a search within these limits, or within others that `dataclasses.replace` made of them.
     interrupt: Interrupt = field(default_factory=Interrupt, compare=False, repr=False)
     # What was tried within these limits, or within others made of them.
@@ -107,29 +134,58 @@ class Limits:
         return time.perf_counter()
 
     @property
-    def left_seconds(self) -> float:
-        """Seconds until the limit, never negative."""
+    def clock_seconds(self) -> float:
+        """Seconds until the clock ends the search, never negative."""
         return max(0.0, self.seconds - (time.perf_counter() - self.started))
 
     @property
+    def _worked_seconds(self) -> float:
+        return (counted() - self.begun) / 1e9
+
+    @property
+    def all_seconds(self) -> float:
+        """What the search may take in all: seconds of work where that is counted."""
+        return min(self.seconds, self.work_seconds)
+
+    @property
+    def left_seconds(self) -> float:
+        """Seconds until the limit, never negative: of work where that is counted, unless the clock leaves less."""
+        return max(0.0, min(self.work_seconds - self._worked_seconds, self.clock_seconds))
+
+    @property
     def spent_seconds(self) -> float:
-        """Seconds since the clock was started, at most the limit."""
-        return self.seconds - self.left_seconds
+        """Seconds since the search began, at most the limit: of work where that is counted."""
+        return self.all_seconds - self.left_seconds
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether work is counted."""
+        return self.work_seconds < inf
+
+    def most(self, nanoseconds: int) -> int:
+        """How many there may be of what takes so many nanoseconds each, one at the least; 0: any number."""
+        return max(1, int(self.left_seconds * 1e9) // nanoseconds) if self.is_counted else 0
 
     def until(self, share: float) -> Limits:
-        """The same for a search that is over after a share of the time in all."""
-        return replace(self, seconds=self.seconds * share)
+        """The same for a search that is over after a share of all that this one may take."""
+        return replace(self, seconds=self.seconds * share, work_seconds=self.work_seconds * share)
 
     def share(self, share: float) -> Limits:
-        """The same for a search that has a share of the time left."""
-        return replace(self, seconds=self.seconds - self.left_seconds * (1.0 - share))
+        """The same for a search that has a share of what is left."""
+        seconds = self.seconds - self.clock_seconds * (1.0 - share)
+        if not self.is_counted:
+            return replace(self, seconds=seconds)
+        worked = self._worked_seconds
+        return replace(self, seconds=seconds, work_seconds=worked + (self.work_seconds - worked) * share)
 
     def at_most(self, seconds: float) -> Limits:
-        """The same for a search that has so many seconds from now, or the time left if that is less."""
-        return replace(self, seconds=min(self.seconds, self.spent_seconds + seconds))
+        """The same for a search that has so many seconds from now, or what is left if that is less."""
+        if not self.is_counted:
+            return replace(self, seconds=min(self.seconds, self.spent_seconds + seconds))
+        return replace(self, work_seconds=min(self.work_seconds, self._worked_seconds + seconds))
 
     def over(self) -> bool:
-        """Whether the time is up, or Ctrl-C came."""
+        """Whether nothing is left, or Ctrl-C came."""
         return self.interrupt.seen or self.left_seconds <= 0
 
     def tell(self, phase: str, best_bytes: int = 0) -> None:

@@ -108,6 +108,9 @@ class Target:
     fixed
         ``TENSOR=OFFSET`` each, in bytes: the offset of a tensor in the arena, or in the first memory that it may be in.
         It is never written over another one.
+    max_tensor
+        Bytes that a single tensor may have, as an accelerator limits its buffers; 0: any number. Sizes are not rounded
+        up to the alignment. Graph inputs, graph outputs and constants are the caller's, and may be larger.
     folds
         Whether ops that read constants only are computed beforehand; else they run, and their outputs count.
     rule
@@ -151,6 +154,7 @@ class Target:
     persistent: tuple[str, ...] = ()
     double_buffered: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
+    max_tensor: int = 0
     folds: bool = True
     rule: str = ""
     kernels: Library = "any"
@@ -182,6 +186,8 @@ class Target:
                 raise InputError(f"fixed has {entry[:80]!r}; write TENSOR=OFFSET, in bytes", self.name)
         if self.fixed and self.rule:
             raise InputError("a runtime with rules of its own places tensors itself; fix none", self.name)
+        if self.max_tensor < 0:
+            raise InputError(f"max_tensor is {self.max_tensor}; give a number of bytes, or 0 for any", self.name)
         if not 1 <= self.alignment <= MAX_ALIGNMENT or self.alignment & (self.alignment - 1):
             raise InputError(f"alignment is {self.alignment}; use a power of two of at most 2^30", self.name)
 
@@ -293,6 +299,16 @@ class Target:
     def inside(self) -> Target:
         """The rules for the body of an op: what it is given belongs to the op, and no tensor of it is the user's."""
         return replace(self, count_inputs=True, persistent=(), double_buffered=(), fixed=())
+
+    def largest_tensor(self, graph: Graph) -> int | None:
+        """Bytes of the largest tensor that `max_tensor` limits, between two ops; None: nothing is limited."""
+        if not self.max_tensor:
+            return None
+        return max((t.size for t in graph.tensors if t.kind is Kind.ACTIVATION), default=0)
+
+    def above_limit(self, graph: Graph) -> int:
+        """Bytes by which the largest limited tensor of a graph is above `max_tensor`."""
+        return max(0, (self.largest_tensor(graph) or 0) - self.max_tensor)
 
     def as_seen(self, graph: Graph) -> Graph:
         """The graph as the runtime runs it: with what depends on constants only, unless it folds that. Raises

@@ -48,7 +48,7 @@ def test_alignment_rounds_the_bound_only_where_all_sizes_are_multiples():
 def test_fixed_buffers_that_clash_are_named():
     """Both, and where the other one is."""
     a, b = (Buffer(name, 8, (Rectangle(0, 2, 0, 8),), offset=at) for name, at in (("a", 0), ("b", 4)))
-    with pytest.raises(InputError, match="buffer b cannot lie at its fixed offset 4: a, fixed at 0, is in the way"):
+    with pytest.raises(InputError, match="buffer b cannot be at its fixed offset 4: a, fixed at 0, is in the way"):
         load_bound(Problem((a, b)))
 
 

@@ -119,7 +119,7 @@ def test_fixed_offsets_hold() -> None:
 def test_fixed_offsets_that_overlap_are_refused() -> None:
     """Two fixed buffers at the same time and bytes cannot be; after one another they can."""
     buffers = tuple(Buffer(n, 4, (Rectangle(0, 2, 0, 4),), offset=o) for n, o in (("a", 0), ("b", 3)))
-    with pytest.raises(InputError, match="buffer b cannot lie at its fixed offset 3: a, fixed at 0, is in the way"):
+    with pytest.raises(InputError, match="buffer b cannot be at its fixed offset 3: a, fixed at 0, is in the way"):
         Portfolio().pack(Problem(buffers), Limits())
     later = Buffer("b", 4, (Rectangle(2, 3, 0, 4),), offset=3)
     assert Portfolio().pack(Problem((buffers[0], later)), Limits()).offsets == (0, 3)
@@ -270,10 +270,10 @@ def test_fixed_buffers_that_clash_for_their_ties() -> None:
     """Fixed over one another a pair may be, in its order; two kept apart may not, however far apart in time."""
     low, high = (Buffer(n, 4, (Rectangle(0, 2, 0, 4),), offset=o) for n, o in (("low", 0), ("high", 3)))
     assert Portfolio().pack(Problem((low, high), (Pair(0, 1, 3),)), Limits()).height_bytes == 7
-    with pytest.raises(InputError, match="buffer high cannot lie at its fixed offset 3"):
+    with pytest.raises(InputError, match="buffer high cannot be at its fixed offset 3"):
         Portfolio().pack(Problem((low, high), (Pair(0, 1, 4),)), Limits())
     later = Buffer("later", 4, (Rectangle(5, 6, 0, 4),), offset=3)
-    with pytest.raises(InputError, match="buffer later cannot lie"):
+    with pytest.raises(InputError, match="buffer later cannot be"):
         Portfolio().pack(Problem((low, later), (), ((0, 1),)), Limits())
 
 

@@ -65,7 +65,7 @@ def test_the_command_prints_it(path: Path, capsys: pytest.CaptureFixture[str]) -
     graph = path.parent / "g.graph.json"
     graph.write_text('{"name": "g", "tensors": [{"id": 0, "size": 4, "kind": "input"}], "ops": []}')
     assert main(["research", "curve", str(graph)]) == 2
-    assert "only ONNX and TFLite models are cut" in capsys.readouterr().err
+    assert "only ONNX and TFLite models are tiled" in capsys.readouterr().err
 
 
 def test_what_is_printed_is_what_the_command_prints(path: Path, capsys: pytest.CaptureFixture[str]) -> None:

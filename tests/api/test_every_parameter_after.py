@@ -130,7 +130,7 @@ def test_what_cannot_be_run_is_refused_before_anything_else(
     calls: dict[str, tuple[Any, str]] = {
         "step in parts": ("zoo:magis_bert_base", "only ONNX, TFLite and .pt2 models can be run"),
         "graph": (lowtide.load(path), "a Graph cannot be run"),
-        "pt2": (tmp_path / "m.pt2", "torch does not hand out all tensors of an archive"),
+        "pt2": (tmp_path / "m.pt2", "torch does not return all tensors of an archive"),
         "no runtime": (path, "lowtide verify --run needs onnxruntime"),
     }
     if kind == "pt2":

@@ -76,7 +76,7 @@ def test_what_cannot_be_fixed(tmp_path: Path):
     for fixed, target, said in (
         ({"t9": 0}, "strict", "'t9' is no tensor"),
         ({"t0": 8}, "generic", "must be a multiple of 64"),
-        ({"t1": 0, "t0": 4}, "strict", "cannot lie at its fixed offset"),
+        ({"t1": 0, "t0": 4}, "strict", "cannot be at its fixed offset"),
         ({"t0": 0}, "onnxruntime", "fix none"),
     ):
         with pytest.raises(InputError, match=said):

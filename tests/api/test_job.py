@@ -72,7 +72,11 @@ def test_what_is_in_a_job_is_its_own() -> None:
     [
         ("several memories", {"target": "tflite"}, "target tflite has one arena; plan for memories under another"),
         ("several memories", {"target": "onnxruntime"}, "target onnxruntime has one arena; plan for memories under"),
-        ("several memories", {"target": "tflm"}, "'t1' lies in TFLM's head like all tensors; place head or tail"),
+        (
+            "several memories",
+            {"target": "tflm"},
+            "'t1' is in TFLM's head, as all tensors are; place the head or the tail",
+        ),
         ("a fast memory", {"target": "onnxruntime"}, "target onnxruntime has one arena; spill under another one"),
         ("a fast memory", {"persistent": ["t1"]}, "--persistent keeps a tensor in its place"),
         ("a fast memory", {"fixed": {"t1": 0}}, "--fix keeps a tensor in its place"),

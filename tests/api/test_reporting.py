@@ -84,7 +84,7 @@ def test_a_plan_of_an_earlier_version_is_told_so(tmp_path: Path, capfd: pytest.C
     del document["profile"]
     path.write_text(json.dumps(document))
     assert _run("report", path, "-o", tmp_path / "r.html") == 2
-    assert "make it again" in capfd.readouterr().err
+    assert "make the plan again" in capfd.readouterr().err
 
 
 def test_a_notebook_shows_it(plan: Plan):

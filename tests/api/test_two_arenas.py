@@ -122,9 +122,9 @@ def test_head_and_tail_can_be_placed(model: Path):
     plan = lowtide.research.plan(model, board="esp32s3", places={"head": "psram", "tail": ["sram", "psram"]})
     assert plan.runtime_arenas is not None
     assert (plan.runtime_arenas.head_memory, plan.runtime_arenas.tail_memory) == ("psram", "sram")
-    with pytest.raises(InputError, match="lies in TFLM's head"):
+    with pytest.raises(InputError, match="is in TFLM's head"):
         lowtide.research.plan(model, board="esp32s3", places={"t1": "psram"})
-    with pytest.raises(InputError, match="head is to lie in 'flash'; the memories are sram, sram2, psram"):
+    with pytest.raises(InputError, match="head is to be in 'flash'; the memories are sram, sram2, psram"):
         lowtide.research.plan(model, board="esp32s3", places={"head": "flash"})
 
 

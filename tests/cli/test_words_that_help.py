@@ -16,7 +16,7 @@ from support.small_models import graph_file, op, tensor
         ("research plan zoo:swiftnet_cell_a --allow fission seams", "by commas, as in --allow fission,seams"),
         ("research plan zoo:swiftnet_cell_a --allow fision", "did you mean fission?"),
         ("research plan zoo:swiftnet_cell_a --plan nowhere/deep/p.json", "cannot write here: there is no folder"),
-        ("research curve zoo:series_parallel:n=9", "only ONNX and TFLite models are cut"),
+        ("research curve zoo:series_parallel:n=9", "only ONNX and TFLite models are tiled"),
         (
             "research plan zoo:magis_unet:batch=2,width=2 --allow fission",
             "say `--allow recompute,fission --budget 40%`",

@@ -129,7 +129,7 @@ def test_a_front_falls_and_grows_dearer() -> None:
 def test_a_front_is_of_one_thing() -> None:
     """Cuts alone are `curve`'s, and a cost file is for steps."""
     for how in ({"allow": "fission"}, {"cost": stand_in("rtx3090.json")[0]}):
-        with pytest.raises(InputError, match="a front is of"):
+        with pytest.raises(InputError, match="a Pareto front needs"):
             lowtide.research.front(random_step(1, batch=4), **how)  # type: ignore[arg-type]
 
 

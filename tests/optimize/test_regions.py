@@ -195,7 +195,7 @@ def test_no_lower_peak_than_is_of_use() -> None:
     few = best_regions(cutter, memory, order, Limits(60), Bounds(most_ops=counts[1]))
     assert few.peak <= asked.peak
     assert len(apply(cutter, few.regions).graph.ops) <= counts[1]
-    stopped = _core.best_path(cut_model(cutter, memory, order), LONGEST, MOST_STRIPES, 0, 0, lambda: True)
+    stopped = _core.best_path(cut_model(cutter, memory, order), LONGEST, MOST_STRIPES, 0, 0, lambda _: True)
     assert not stopped.complete
 
 
@@ -353,7 +353,7 @@ def test_a_search_that_is_stopped_early_has_cut() -> None:
     order, cost = range(len(graph.ops)), CostModel(costs([], launch=1e-9, byte=1e-9), cutter)
     calls = iter(range(10**9))
     model = cut_model(cutter, memory, order, cost)
-    way = _core.best_path(model, LONGEST, MOST_STRIPES, 0, 0, lambda: next(calls) >= _EARLY, 0)
+    way = _core.best_path(model, LONGEST, MOST_STRIPES, 0, 0, lambda _: next(calls) >= _EARLY, 0)
     assert not way.complete
     assert way.peak < profile(memory, order).peak
 

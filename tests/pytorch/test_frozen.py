@@ -212,7 +212,7 @@ def test_what_is_no_module_of_a_training_step() -> None:
     for made, batch, words in (
         (frozen, (x,), "no parameter gets a gradient: requires_grad is False"),
         (torch.nn.ReLU(), (x,), "for a forward pass there is lowtide.torch.compile"),
-        (torch.jit.script(model), (x,), "is a ScriptModule, which is not traced again"),
+        (torch.jit.script(model), (x,), "is a ScriptModule, which cannot be traced"),
         (torch.nn.DataParallel(model), (x,), "give model.module"),
     ):
         with pytest.raises(InputError, match=words):

@@ -138,7 +138,7 @@ def test_a_placement_that_cannot_be_names_the_file(tmp_path: Path, capsys: Captu
     text["problem"]["constraints"]["pinned_allocations"][0]["offset"] = 32
     file.write_text(json.dumps(text))
     status, _, err = run(capsys, "research", "allocate", file, "--pool", "UB", "-q")
-    assert (status, f"{file}: buffer reserved0 cannot lie at its fixed offset 0: b3" in err) == (2, True)
+    assert (status, f"{file}: buffer reserved0 cannot be at its fixed offset 0: b3" in err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_a_placement_that_cannot_be_names_the_file(tmp_path: Path, capsys: Captu
         (lambda d: d["problem"]["buffers"][0].update(size=-1), ">= 0"),
         (lambda d: d["problem"]["buffers"][0].update(size=2**62), "more than 2.62"),
         (lambda d: d["problem"]["buffers"][0].update(alignment=0), ">= 1"),
-        (lambda d: d["problem"]["buffers"][0].update(id=1), "buffer 1 is there twice"),
+        (lambda d: d["problem"]["buffers"][0].update(id=1), "buffer 1 is listed twice"),
         (lambda d: d["problem"]["buffers"][0].update(allowed_pools=[1, 2]), "may lie in 2 pools"),
         (lambda d: d["problem"]["buffers"][0].update(allowed_pools=[9]), "pool 9, which does not exist"),
         (lambda d: d["problem"]["buffers"][0].update(live_intervals=[]), "no lifetime"),

@@ -30,7 +30,7 @@ def test_what_ends_a_fork_ends_no_more() -> None:
     for arguments, said in ((("leave", 3), "exit status 3"), (("raises", "no\nmore"), "ValueError: no")):
         with pytest.raises(CallEndedError, match=said):
             call("none", f"support.crashes:{arguments[0]}", arguments[1])
-    with pytest.raises(CallEndedError, match=r"no answer after 0\.01 s"):
+    with pytest.raises(CallEndedError, match=r"no result after 0\.01 s"):
         call("none", "support.crashes:wait", 600, seconds=0.01)
     assert call("none", "os:getpid") != os.getpid()
 

@@ -97,7 +97,7 @@ def test_verify_runs_what_is_cut_by_itself(tmp_path: Path) -> None:
     model, plan = _plan(tmp_path)
     report = lowtide.verify(model, plan, run=True)
     (held,) = [rule.result for rule in report.checks if rule.name == "cut_nodes"]
-    assert held.endswith("kinds of nodes give in parts what they give whole")
+    assert held.endswith("kinds of nodes give the same results in tiles as untiled")
     assert "cut_nodes" not in {rule.name for rule in lowtide.verify(model, plan).checks}
     assert "cut_nodes" not in {
         rule.name for rule in lowtide.verify(model, lowtide.research.plan(model, target="onnxruntime"), run=True).checks
@@ -121,7 +121,7 @@ def test_a_plan_by_a_wrong_access_is_refused(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(ops_meaning, "access_of", _narrow)
     model, plan = _plan(tmp_path)
     lowtide.verify(model, plan)
-    with pytest.raises(lowtide.VerificationError, match="cut along axis") as error:
+    with pytest.raises(lowtide.VerificationError, match="tiled along axis") as error:
         lowtide.verify(model, plan, run=True)
     assert str(error.value).startswith("cut_nodes: ")
 

@@ -207,7 +207,9 @@ def test_weights_that_are_not_there_are_named(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     onnx.save(model, str(path), save_as_external_data=True, location="w.bin", size_threshold=0)
     (tmp_path / "w.bin").unlink()
-    with pytest.raises(InputError, match=r"its weights are in 'w\.bin', which is not there; put it beside the model$"):
+    with pytest.raises(
+        InputError, match=r"its weights are in 'w\.bin', which does not exist; put it into the model's folder$"
+    ):
         optimized_file(path, tmp_path / "o.onnx", {}, "extended")
 
 

@@ -156,7 +156,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "recompute": (
         lambda: lowtide.research.plan(graph(), method=Notebook(), allow="recompute", budget="90%"),
-        "published ways of running ops again go by their names",
+        "a published method of recomputation is given by its name",
     ),
 }
 

@@ -324,5 +324,5 @@ def test_a_cut_that_does_not_fit_is_refused(tmp_path: Path) -> None:
         (*cuts[:summed], replace(cuts[summed], turns=(0,) * len(cuts[summed].turns)), *cuts[summed + 1 :]),
     ]
     for changed in wrong:
-        with pytest.raises(ValueError, match=r"cut twice|pieces|parts|no op makes"):
+        with pytest.raises(ValueError, match=r"tiled twice|pieces|parts|no op makes"):
             apply_with_elimination(cutter, (), Elimination(changed))

@@ -178,7 +178,7 @@ def test_a_graph_in_two_pieces_is_refused(tmp_path):
     extra = onnx.ModelProto(graph=onnx.GraphProto(doc_string="more"))
     source = saved(made.SerializeToString() + extra.SerializeToString(), tmp_path)
     assert len(read_onnx(source).ops) == 4
-    with pytest.raises(InputError, match="holds its graph in 2 pieces; save it anew"):
+    with pytest.raises(InputError, match="has 2 records of its graph; save it anew"):
         write_onnx(source, [0, 1, 2, 3], tmp_path / "out.onnx")
 
 
@@ -198,11 +198,11 @@ def test_external_data_stays_beside_the_model(tmp_path):
     assert (source.parent / "out.onnx").read_bytes() == source.read_bytes()
     (tmp_path / "away").mkdir()
     for copy in (False, True):
-        with pytest.raises(InputError, match=r"'weights/m.data' beside it, which is not there"):
+        with pytest.raises(InputError, match=r"'weights/m.data' in its folder, which does not exist"):
             write_onnx(source, [0, 1], tmp_path / "away" / "out.onnx", copy_external=copy)
     (source.parent / "weights").mkdir()
     (source.parent / "weights" / "m.data").write_bytes(b"0123456789abcdef")
-    with pytest.raises(InputError, match=r"its weights are in 'weights/m.data' beside it; .*--copy-external"):
+    with pytest.raises(InputError, match=r"its weights are in 'weights/m.data' in its folder; .*--copy-external"):
         write_onnx(source, [0, 1], tmp_path / "away" / "out.onnx")
     assert not [p for p in (tmp_path / "away").rglob("*") if p.is_file()]
 

@@ -255,7 +255,7 @@ def test_another_model_is_refused(tmp_path: Path) -> None:
     _, parts = _columns(saved(_chain(), tmp_path))
     made = _chain()
     made.graph.node[3].input[1] = "b"
-    with pytest.raises(InputError, match="not the model that was cut"):
+    with pytest.raises(InputError, match="not the model that was tiled"):
         _written(saved(made, tmp_path, "other.onnx"), parts)
 
 

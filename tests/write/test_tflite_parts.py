@@ -95,7 +95,7 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
     one.write_bytes(residual().bytes())
     other.write_bytes(pyramid().bytes())
     parts = _parts(one.read_bytes())
-    with pytest.raises(InputError, match="not the model that was cut"):
+    with pytest.raises(InputError, match="not the model that was tiled"):
         write_tflite_parts(other, parts, parts.graph.own_order, tmp_path / "c.tflite")
     with pytest.raises(InputError):
         write_tflite_parts(one, parts, parts.graph.own_order, one)

@@ -1,6 +1,6 @@
 """Memory by tiles, recomputation and row streaming within 5 and 50 % more time: the default command.
 
-    python bench/tiling.py FOLDER [--only NAME...] [--time 10] -o results/tiling
+    python bench/tiling.py FOLDER [--only NAME...] -o results/tiling
 
 Each model is planned by `lowtide plan MODEL --for generic --slower S`, a process of its own: predicted arena, checked,
 not run. *streamed*: `--for loops`, rows in loops with ring buffers, which no ONNX file carries. *least*: the least of
@@ -25,21 +25,21 @@ SLOWER = (5, 50)  # per cent
 ZOO = ("vae_decoder", "mcunet_320kb", "mcunet_v2_vww")
 
 
-def planned(model: Path, seconds: float, *options: str) -> dict[str, Any]:
+def planned(model: Path, *options: str) -> dict[str, Any]:
     """What a command prints. Exits where it fails."""
-    command = [sys.executable, "-m", "lowtide", *options, "--time", str(seconds), "--json", "-q", str(model)]
+    command = [sys.executable, "-m", "lowtide", *options, "--json", "-q", str(model)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}: exit {done.returncode}: {done.stderr.strip()[-300:]}")
     return json.loads(done.stdout)
 
 
-def row(model: Path, seconds: float) -> dict[str, Any]:
+def row(model: Path) -> dict[str, Any]:
     """A model's figures: bytes, whether proved, and processor seconds."""
-    strict = planned(model, seconds, "research", "plan", "--target", "strict")
+    strict = planned(model, "research", "plan", "--target", "strict")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    plans = {f"{s}": planned(model, seconds, "plan", "--for", "generic", "--slower", f"{s}%") for s in SLOWER}
-    plans["streamed"] = planned(model, seconds, "plan", "--for", "loops")
+    plans = {f"{s}": planned(model, "plan", "--for", "generic", "--slower", f"{s}%") for s in SLOWER}
+    plans["streamed"] = planned(model, "plan", "--for", "loops")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     figures = {way: plan["comparison"]["planned_bytes"] for way, plan in plans.items()}
     return {
@@ -75,7 +75,7 @@ def page(results: dict[str, Any]) -> list[str]:
     ]
     return [
         "# Tiles, recomputation and row streaming", "", *method_of(__doc__),
-        f"{about(results['machine'])}; `--time {results['seconds']:g}`. Bytes.", "",
+        f"{about(results['machine'])}. Bytes.", "",
         *table(head, cells), "", "Geometric means:", "",
         *table(("of", *(f"{s} %" for s in SLOWER), "streamed", "least"), means),
     ]  # fmt: skip
@@ -84,7 +84,6 @@ def page(results: dict[str, Any]) -> list[str]:
 def main() -> None:
     """Plan every model, and write the page after each."""
     parser = script(__doc__, folder="models as .onnx")
-    parser.add_argument("--time", type=float, default=10.0, help="seconds of a search (default: 10)")
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="models to plan (default: 29)")
     given = parser.parse_args()
     rows = []
@@ -99,10 +98,10 @@ def main() -> None:
                 [sys.executable, "-m", "lowtide", "research", "zoo", name, "-o", str(paths[name]), "-q"], check=True
             )
         for name in given.only or (*sorted(STUDY), *ZOO):
-            rows.append(row(paths[name], given.time))
+            rows.append(row(paths[name]))
             say(f"{name}: {rows[-1]['least'] / rows[-1]['strict']:.3f} of strict, {rows[-1]['seconds']:.0f} s")
             if given.out:
-                results = document(seconds=given.time, rows=rows)
+                results = document(rows=rows)
                 write(given.out, results, page(results))
 
 

@@ -21,7 +21,7 @@ from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel, Overwrite
 from lowtide.errors import InputError
 from lowtide.sizes import round_up
-from lowtide.stop import Limits
+from lowtide.stop import Limits, count
 
 
 class Engine(Protocol):
@@ -61,6 +61,7 @@ THOROUGH: tuple[Engine, ...] = (
 search until the time is over."""
 
 
+_BUFFER = 100_000  # nanoseconds for a buffer and the quick engines
 MOST_FOR_FREER = 20_000  # up to this many buffers, an arena above its bound is retried with fewer overwrites
 
 
@@ -134,6 +135,7 @@ def allocate(
     dying = (o for step, i in enumerate(order) for o in model.overwrites[i] if lifetimes.last[o.storage] == step)
     wanted = tuple(overwrites if model.target.overlap == "never" else dying)
     arena = arena_buffers(model, order, wanted, alignment, lifetimes)
+    count(_BUFFER * len(arena.problem.buffers))
     packing = allocate_best(arena.problem, limits, engines[:1])
     if not packing.optimal and len(arena.problem.buffers) <= MOST_FOR_FREER:
         needed = arena.in_place if arena.problem.pairs else _needed(model, order, arena, alignment, lifetimes)

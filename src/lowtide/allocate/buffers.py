@@ -136,7 +136,7 @@ class Problem:
         if clash >= 0:
             name, offset = buffers[clash].name, buffers[clash].offset
             raise InputError(
-                f"buffer {name} cannot lie at its fixed offset {offset}: {_who(buffers, clash)} is in the way; "
+                f"buffer {name} cannot be at its fixed offset {offset}: {_who(buffers, clash)} is in the way; "
                 "move or free one of them"
             )
         return core

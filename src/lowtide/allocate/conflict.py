@@ -175,7 +175,7 @@ def arena_conflict(model: MemoryModel, layout: Layout, room: int, limits: Limits
     if layout.allocation.lower_bound_bytes <= room:
         return None  # nothing is proved of this order, so that no set is either
     buffers = buffers_of(layout, model)
-    limits = replace(limits, seconds=min(SECONDS, limits.left_seconds), started=limits.now())
+    limits = limits.at_most(SECONDS)
     return _as_in_plans(find_conflict(buffers.problem, max(room, 0), limits), buffers, model, layout, room)
 
 

@@ -18,7 +18,7 @@ from lowtide.allocate.buffers import Buffer, Problem, height_of, load_bound
 from lowtide.allocate.greedy import Packing, Portfolio
 from lowtide.errors import install_command
 from lowtide.solvers.cp_sat import solve
-from lowtide.stop import Limits, Progress
+from lowtide.stop import Limits, Progress, count
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -125,9 +125,10 @@ class _Question:
         solver.parameters.random_seed = limits.seed
         solver.parameters.search_branching = cp_model.FIXED_SEARCH
         solver.parameters.max_deterministic_time = seconds
-        solver.parameters.max_time_in_seconds = max(limits.left_seconds, 0.001)
+        solver.parameters.max_time_in_seconds = max(limits.clock_seconds, 0.001)
         solver.parameters.catch_sigint_signal = False  # it would leave Ctrl-C to end the process
         status = solve(solver, model)
+        count(int(1e9 * solver.response_proto.deterministic_time))
         if status == cp_model.INFEASIBLE:
             return False, ()
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):

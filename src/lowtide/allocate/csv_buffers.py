@@ -263,7 +263,7 @@ def _rectangles(text: str, lower: int, upper: int, size: int, inclusive: bool, w
 
 def _gaps(buffer: Buffer) -> str:
     if buffer.at_once:
-        raise InputError(f"a CSV cannot hold {buffer.name!r}, several pieces of which are there at one step")
+        raise InputError(f"a CSV cannot hold {buffer.name!r}, several slices of which are live at one step")
     gaps = []
     at = buffer.start
     for p in buffer.rectangles:

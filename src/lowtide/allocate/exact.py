@@ -25,12 +25,14 @@ from typing import ClassVar
 from lowtide import _core
 from lowtide.allocate.buffers import Problem
 from lowtide.allocate.greedy import Packing, Portfolio
-from lowtide.stop import Limits, Progress
+from lowtide.stop import Limits, Progress, count
 
 KEYS = ("contention", "area", "duration", "contention-area")
 """The orders that decide among equals, in turn: minimalloc's TWA, area, WAT, TAW."""
 
-WORK = 100_000_000  # what an instance may cost; a unit is about ten nanoseconds
+_UNIT = 10  # nanoseconds of work
+
+WORK = 100_000_000  # what an instance may cost
 
 QUESTION = 10_000_000
 """What a question may cost in the first round. The first at the lower bound, and one at the capacity,
@@ -221,6 +223,7 @@ class _PlacementSearch:
             s.index, order, leaps, height, work, self.switches, lambda: self.limits.left_seconds <= 0
         )
         self.work += answer.work
+        count(_UNIT * answer.work)
         self.nodes += answer.nodes
         if answer.fits:
             s.take(answer.offsets)

@@ -16,6 +16,7 @@ from lowtide.analyse.model import MemoryModel, Overwrite, Storage
 from lowtide.analyse.pieces import Stretch, stretches_of
 from lowtide.graph import Graph, Kind, Op
 from lowtide.sizes import round_up
+from lowtide.stop import count
 from lowtide.target import Target
 
 __all__ = ["MemoryModel", "Overwrite", "Storage", "body_bytes", "effective_aliases", "memory_model", "rounded_up"]
@@ -39,8 +40,12 @@ def _leads_to(alias: dict[int, tuple[int, int]], start: int, goal: int) -> bool:
     return start == goal
 
 
+_OP = 50_000  # nanoseconds for an op
+
+
 def memory_model(graph: Graph, target: Target) -> MemoryModel:
     """Work out the storages of a graph under a target. Takes time linear in the graph."""
+    count(_OP * len(graph.ops))
     workspace = [target.workspace(graph, op) + body_bytes(graph, op, target) for op in graph.ops]
     made = _Storages(graph, target, _places(graph, target), workspace)
     members: dict[int, list[int]] = {}

@@ -84,6 +84,7 @@ class PlanKeys(TypedDict, total=False):
     fission: StepFission | None
     cost: PlanCost | None
     reserve_bytes: int | None
+    largest_tensor_bytes: int | None
     budget_bytes: int | None
     runtime_arena_bytes: int | None
     runtime_parts: RuntimeParts | None
@@ -111,6 +112,11 @@ class Answer:
     def graph(self) -> Graph:
         """The graph whose ops the order runs."""
         return self.problem.graph if self.rewritten is None else self.rewritten
+
+    @property
+    def above_limit(self) -> int:
+        """Bytes by which the largest tensor is above the target's limit."""
+        return self.problem.target.above_limit(self.graph)
 
     def under(self, allow: Sequence[str], *, interrupted: bool = False) -> Answer:
         """The answer of a call that may change the graph as `allow` says, and whether Ctrl-C ended its search. What

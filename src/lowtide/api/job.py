@@ -40,6 +40,17 @@ def check_time(seconds: float) -> None:
         raise InputError(f"time is {seconds!r}; give a positive number of seconds")
 
 
+def check_unlimited(target: Target) -> None:
+    """Raise `InputError` if a target limits single tensors, for a plan that does not keep such a limit."""
+    if target.max_tensor:
+        raise InputError(
+            "a limit of single tensors is for plans of one arena whose operators run untiled or in tiles of a model "
+            "file; leave out max_tensor, or what else was asked for: several memories, row streaming, offload, or a "
+            "training step",
+            target.name,
+        )
+
+
 class CallOptions(TypedDict, total=False):
     """What `plan`, `inspect`, `compare` and `share` all take; the docstring of `plan` says what it means."""
 
@@ -61,7 +72,13 @@ def rules_of(given: CallOptions, **more: Any) -> Rules:
 def search_of(given: CallOptions, method: Method | SpillMethod, seconds: float = 60.0, **more: Any) -> Search:
     """The search that a call asks for. Raises `InputError`: it has no such limits; `seconds`: where it names none."""
     memory_bytes = parse_size(given.get("search_memory", "2GiB"), "search memory")
-    return Search(method, given.get("time", seconds), memory_bytes, given.get("seed", 0), **more)
+    seconds = given.get("time", seconds)
+    return Search(method, seconds, memory_bytes, given.get("seed", 0), timed="time" in given, **more)
+
+
+PATIENT = 20.0
+"""Where a call names no time, the clock ends a search when it took so many times as long as its work does on a quiet
+machine: one that is as many times slower, or as busy, makes the same plan."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +94,7 @@ class Search:
     quick: bool = False
     require_optimal: bool = False  # whether a plan that is not proved optimal has status ``"unproved"``
     gap: float = 0.0  # part of the peak that the bound may lack; 0: the peak is to be proved optimal
+    timed: bool = False  # whether the call names the seconds: then the clock ends the search after as many
 
     def __post_init__(self) -> None:
         check_time(self.seconds)
@@ -88,9 +106,14 @@ class Search:
         """Whether the order is ours to choose: with any other method than the exact one, it is that method's."""
         return self.method.name == "exact"
 
-    def limits(self, trace: list[Progress] | None, report: Callable[[Progress], None] | None) -> Limits:
-        """Limits whose clock starts now."""
-        return Limits(self.seconds, self.memory_bytes, self.seed, gap=self.gap, trace=trace, report=report)
+    def limits(
+        self, trace: list[Progress] | None, report: Callable[[Progress], None] | None, *, counted: bool = False
+    ) -> Limits:
+        """Limits whose clock starts now. `counted`: whether the searches count their work."""
+        limits = Limits(self.seconds, self.memory_bytes, self.seed, gap=self.gap, trace=trace, report=report)
+        if not counted:
+            return limits
+        return replace(limits, seconds=self.seconds * (1.0 if self.timed else PATIENT), work_seconds=self.seconds)
 
 
 class Goal(Protocol):

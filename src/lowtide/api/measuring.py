@@ -99,6 +99,7 @@ def measure(
         onnxruntime is not installed.
     """
     from lowtide.run.ort_session import runtime
+    from lowtide.run.random_weights import weighted
     from lowtide.transform.cut import Cutter
 
     check_time(time)
@@ -112,7 +113,7 @@ def measure(
     bounds = _bounds(max_overhead)
     version = str(runtime().__version__)
     with tempfile.TemporaryDirectory(prefix="lowtide-measure-") as folder:
-        source = _with_weights(Path(model), Path(folder))
+        source = weighted(Path(model), Path(folder) / "weighted.onnx")
         cutter = Cutter(load(source, dims))
         measuring = _Measuring(cutter, source, Path(folder), (level, threads, seed, dims), time, report)
         measuring.nodes()
@@ -417,13 +418,3 @@ def _session(parts: PartGraph, times: SessionSeconds, layouts: float, even: tupl
         known = cutter.meaning(op.id)
         nodes.append((of_op(graph, op, known), work_of(graph, op, known), profile * taken))
     return _Session(tuple(nodes), profile * times.profiled_seconds, times.nodes, runs * times.seconds)
-
-
-def _with_weights(model: Path, folder: Path) -> Path:
-    """The model, or a copy with random numbers where its weights are missing."""
-    from lowtide.run.random_weights import missing_weights, with_random_weights
-
-    if not model.is_file() or not missing_weights(model):
-        return model
-    with_random_weights(model, folder / "weighted.onnx")
-    return folder / "weighted.onnx"

@@ -155,7 +155,7 @@ def _check_reuse(given: BufferFile, capacity: int | None, *, several: bool, spre
     if not given.costs:
         raise InputError("there are no penalties to weigh; --reuse-cost is for a dsa-problem that has some", place)
     if given.problem.pairs or any(p.low or p.size != b.size for b in given.problem.buffers for p in b.rectangles):
-        raise InputError("--reuse-cost is for whole buffers; some here may overlap or change their size", place)
+        raise InputError("--reuse-cost is for plain buffers; some here may overlap or change their size", place)
     _check_fixed(given)
 
 

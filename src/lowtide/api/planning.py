@@ -206,7 +206,9 @@ def job_of(model: Model, **given: Unpack[PlanOptions]) -> Job:
         from lowtide.optimize.recompute.registry import make_recompute
 
         if not isinstance(method, str):
-            raise InputError(f"published ways of running ops again go by their names; leave out method={method.name}")
+            raise InputError(
+                f"a published method of recomputation is given by its name; leave out method={method.name}"
+            )
         repeats = make_recompute(method, options)
         method, options = "exact", NO_OPTIONS
     search = search_of(
@@ -239,7 +241,7 @@ def plan_job(
     job = with_all_means(job)
     problem = job.problem()
     read = clock.perf_counter()
-    limits = job.search.limits(trace, report)
+    limits = job.search.limits(trace, report, counted=_is_counted(job, problem))
     answer = _solve(job, problem, limits)
     plan = _with_figures(assemble(answer, job.rules, job.search.seed), answer, problem, quick=job.search.quick)
     plan = plan if job.search.quick else with_profile(plan, answer, problem)
@@ -257,6 +259,14 @@ def plan_job(
         total=done - began,
     )
     return msgspec.structs.replace(plan, seconds=seconds)
+
+
+def _is_counted(job: Job, problem: Problem) -> bool:
+    """Whether all searches for a job count their work: those for orders, tiles and aliases in one arena do."""
+    words = set(job.allow)
+    tiles = "fission" in words or not words & {"recompute", "merge"}
+    others = words & {"swap", "loops", "merge"} or problem.graph.dialect == "labels"
+    return isinstance(job.goal, OneArena) and job.search.method.name == "exact" and tiles and not (words and others)
 
 
 def _solve(job: Job, problem: Problem, limits: Limits) -> Answer:

@@ -19,7 +19,7 @@ from lowtide.sizes import NO_DIMS, Dims
 
 if TYPE_CHECKING:
     from lowtide.ops.meaning import Meaning
-    from lowtide.run.probe import Findings, Runner
+    from lowtide.run.probe import Runner
     from lowtide.run.probing import NodeProbe, Probing
     from lowtide.transform.cut import Cut, Cutter
 
@@ -111,24 +111,7 @@ def _probed(graph: Graph, alike: list[Op], m: Meaning, runner: Runner, seed: int
         findings, smaller = probe_node(graph, first, m, runner, seed, BUDGET, most_macs)
     except RefusedError as reason:
         return replace(base, skipped=str(reason))
-    return _with(base, smaller, findings)
-
-
-def _with(base: NodeProbe, smaller: bool, findings: Findings) -> NodeProbe:
-    return replace(
-        base,
-        smaller=smaller,
-        parts=findings.parts,
-        sums=findings.sums,
-        wrong=tuple(findings.wrong),
-        inside=findings.inside,
-        inside_moved=findings.inside_moved,
-        edges=findings.edges,
-        edges_moved=findings.edges_moved,
-        wholes=findings.wholes,
-        wholes_moved=findings.wholes_moved,
-        loose=findings.loose,
-    )
+    return replace(base, smaller=smaller, **{**vars(findings), "wrong": tuple(findings.wrong)})
 
 
 def probe_cuts(graph: Graph, plan: Plan) -> str:
@@ -153,8 +136,8 @@ def probe_cuts(graph: Graph, plan: Plan) -> str:
             refused.append(f"{op.type}: {reason}")
             continue
         if wrong:
-            raise VerificationError("cut_nodes", f"{op.label} ({op.type}) cut along axis {cut.axis}: {wrong}")
-    ran = f"{len(kinds) - len(refused)} of {len(kinds)} kinds of nodes give in parts what they give whole"
+            raise VerificationError("cut_nodes", f"{op.label} ({op.type}) tiled along axis {cut.axis}: {wrong}")
+    ran = f"{len(kinds) - len(refused)} of {len(kinds)} kinds of nodes give the same results in tiles as untiled"
     return "; not run: ".join([ran, *([", ".join(dict.fromkeys(refused))] if refused else [])])
 
 

@@ -116,12 +116,15 @@ def aliasing_target(target: Target) -> Target:
     changes = [] if target.in_place_normalisation else ["in_place_normalisation=true"]
     if target.rule or target.name == TORCH:
         runtime = target.rule or target.name
-        message = f"{runtime} copies what a concat joins and a slice takes, whatever a plan says: its kernels write"
-        raise InputError(f"{message} where its own allocator puts them; leave out --allow alias, or --target generic")
+        message = f"{runtime} copies the operands of a concat and the result of a slice, whatever a plan says"
+        raise InputError(
+            f"{message}: its kernels write where its own allocator puts them; leave out --allow alias, or write "
+            "--target generic"
+        )
     if target.name.partition(",")[0] != "generic":
         if target.pieces == "copied":
             fix = 'say pieces = "contiguous" in its file, or'
-            raise InputError(f"{target.name} copies pieces; {fix} --target {target.name},pieces=contiguous")
+            raise InputError(f"{target.name} copies slices; {fix} --target {target.name},pieces=contiguous")
         return target
     if "pieces=" not in target.name:
         changes.append("pieces=contiguous")

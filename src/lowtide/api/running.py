@@ -112,7 +112,7 @@ def check_run(model: Model, plan: Plan, *, random_weights: bool = False) -> Lite
     if random_weights and (kind != "onnx" or str(model).startswith("zoo:")):
         raise InputError("only an ONNX file may lack its weights; leave out --random-weights", str(model))
     if plan.loops and kind == "pt2":
-        raise InputError("torch does not hand out all tensors of an archive; verify it without --run", str(model))
+        raise InputError("torch does not return all tensors of an archive; verify it without --run", str(model))
     modules, package, extra = _RUNTIMES[kind]
     if all(find_spec(module) is None for module in modules):
         raise MissingExtraError(package, extra, "lowtide verify --run")
@@ -136,11 +136,12 @@ def _onnx_files(
 ) -> tuple[Path, Path]:
     """Both files, with weights; what is missing, random weights for `how`[0], is written into the folder."""
     random_weights, dims = how
+    from lowtide.run.random_weights import weighted
     from lowtide.write import write_model
 
     original = _original_onnx(model, plan, folder, random_weights=random_weights)
     if random_weights and planned is not None:
-        planned = _with_weights(Path(planned), folder / "planned.onnx")
+        planned = weighted(Path(planned), folder / "planned.onnx")
     if planned is None:
         planned = folder / "planned.onnx"
         if recomputes_ops(plan.rewrites):
@@ -158,14 +159,14 @@ def _onnx_files(
 
 def _original_onnx(model: str | Path, plan: Plan, folder: Path, *, random_weights: bool) -> Path:
     """The model's file with weights; what is missing is written into the folder."""
-    from lowtide.run.random_weights import check_weights
+    from lowtide.run.random_weights import check_weights, weighted
 
     original = Path(model)
     if str(model).startswith("zoo:"):
         original = folder / "original.onnx"
         original.write_bytes(networks(str(model)).build(str(model)[4:]).onnx(plan.seed).SerializeToString())
     elif random_weights:
-        original = _with_weights(original, folder / "original.onnx")
+        original = weighted(original, folder / "original.onnx")
     else:
         check_weights(original)
     return original
@@ -216,12 +217,3 @@ def _run_torch(
         planned = folder / "planned.pt2"
         write_model(model, plan.order, planned)
     return run_torch(model, Path(planned), plan, seed=plan.seed, shapes=shapes, timed=timed)
-
-
-def _with_weights(model: Path, out: Path) -> Path:
-    from lowtide.run.random_weights import missing_weights, with_random_weights
-
-    if not missing_weights(model):
-        return model
-    with_random_weights(model, out)
-    return out

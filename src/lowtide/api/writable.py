@@ -46,15 +46,21 @@ def check_files(model: str | Path, settings: Mapping[str, Any], files: PlanFiles
     if not layout and all(path is None for path in shown):
         return
     if "loops" in words:
-        raise InputError("--allow loops runs ops in loops, which no file of a model has; write the plan alone", place)
+        raise InputError("--allow loops streams rows, which no model file can express; write the plan alone", place)
     if {"recompute", "fission"} <= words and _has_labels(place):
-        raise InputError("ops of a training step run in parts, which no graph JSON has; write the plan alone", place)
+        raise InputError("a tiled training step has no form as graph JSON; write the plan alone", place)
     if "swap" in words:
-        raise InputError("with --allow swap tensors leave memory, which no such file says; write the plan alone", place)
+        raise InputError(
+            "with --allow swap tensors are offloaded, which no such file can express; write the plan alone", place
+        )
     if "recompute" in words and files.out is not None and not str(files.out).lower().endswith(".onnx"):
-        raise InputError("--allow recompute runs ops again, and only ONNX files are written so; write the plan", place)
+        raise InputError(
+            "--allow recompute recomputes operators, which only ONNX files can express; write the plan", place
+        )
     if words == {"recompute"} and layout:
-        raise InputError("--allow recompute runs ops again, which a layout does not say; write the plan, or -o", place)
+        raise InputError(
+            "--allow recompute recomputes operators, which a layout cannot express; write the plan, or -o", place
+        )
 
 
 def _has_labels(source: str) -> bool:

@@ -100,11 +100,11 @@ def write_all(
         raise InputError("tensors move in this plan, so they have no one place; write --commands instead")
     wanted = (files.out, files.snippet, *files.sessions, files.buffer_plan, *files.exports.paths)
     if plan.fission is not None and any(path is not None for path in wanted):
-        raise InputError("ops run in parts in this plan, which no graph JSON has; write the plan alone", str(model))
-    if plan.loops and any(path is not None for path in wanted):
         raise InputError(
-            "ops run in loops in this plan, which no file of a model has; write the plan alone", str(model)
+            "this plan tiles a training step, which has no form as graph JSON; write the plan alone", str(model)
         )
+    if plan.loops and any(path is not None for path in wanted):
+        raise InputError("this plan streams rows, which no model file can express; write the plan alone", str(model))
     layout = layout_of(plan, model, _planned_target(plan, target), dims) if files.exports.paths else None
     inputs = files_read(model, target, board, external=_replaces(files.paths))
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder, Outputs(inputs) as outputs:
@@ -160,9 +160,9 @@ def _write_model(plan: Plan, model: str | Path, files: PlanFiles, folder: Path, 
     assert files.out is not None
     recomputes = recomputes_ops(plan.rewrites)
     if any(isinstance(r, Swap) for r in plan.rewrites or ()):
-        raise InputError("tensors leave memory in this plan, which no file can say; write the plan alone, with --plan")
+        raise InputError("this plan offloads tensors, which no file can express; write the plan alone, with --plan")
     if recomputes and not str(files.out).lower().endswith(".onnx"):
-        raise InputError("this plan recomputes operators, and only ONNX files are written so; write the plan alone")
+        raise InputError("this plan recomputes operators, which only ONNX files can express; write the plan alone")
     source = _file_of(model)
     if source is None:
         source = _zoo_file(model, plan.seed, folder, files.out)
@@ -193,7 +193,9 @@ def _contents(
         from lowtide.verify.check.parts import has_cuts
 
         if files.out is None and has_cuts(plan):
-            raise InputError("a snippet opens the model, and the plan's is in parts; write that with -o", str(model))
+            raise InputError(
+                "a snippet opens the model, and this plan's model is tiled; write that with -o", str(model)
+            )
         yield session, _session(plan, model, files.out or model, session).encode()
     if files.buffer_plan is not None:
         yield files.buffer_plan, buffer_plan_of(plan, model)

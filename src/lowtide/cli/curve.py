@@ -24,7 +24,7 @@ def changes_of(options: argparse.Namespace) -> dict[str, Any]:
 def _cut(options: argparse.Namespace) -> Curve:
     """The curve of cuts."""
     if options.allow != "fission" or options.seed:
-        raise InputError("a curve is of --allow fission, in which nothing is drawn, or of --allow recompute")
+        raise InputError("a curve needs --allow fission, without --seed, or --allow recompute")
     return api.curve(
         options.model, target=options.target, time=options.time, dims=dims_of(options.dims),
         overwrite_inputs=options.overwrite_inputs, pin_inputs=options.pin_inputs, exact_bits=options.exact_bits,

@@ -79,6 +79,11 @@ def _goal(p: Any, *, fit: bool = False) -> None:
         help="for .tflite: fit this microcontroller board (`lowtide research board` lists them)",
     )
     p.add_argument("--slower", metavar="5%", help="the most that a run may take longer than today (default: 5%%)")
+    if not fit:
+        p.add_argument(
+            "--max-tensor", metavar="SIZE",
+            help="the most that a single tensor between operators may take, as 128MiB (accelerators limit buffers)",
+        )  # fmt: skip
     p.add_argument(
         "--for", dest="target", metavar="TARGET",
         help="the runtime, if not the usual one for the file format: onnxruntime, tflm, tflite, torch, generic (a "
@@ -89,8 +94,8 @@ def _goal(p: Any, *, fit: bool = False) -> None:
     research.add_argument("--only", metavar="A,B", help=f"try only these transformations: {', '.join(MEANS)}")
     research.add_argument("--without", metavar="A,B", default="", help="try all transformations but these")
     research.add_argument(
-        "--time", type=seconds, default=10.0, metavar="SECONDS",
-        help="time limit of each search (default: 10); measuring comes on top",
+        "--time", type=seconds, metavar="SECONDS",
+        help="time limit of each search (default: work of 10 seconds on a quiet machine); measuring comes on top",
     )  # fmt: skip
     research.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of random choices (default: 0)")
 
@@ -110,6 +115,7 @@ def _request(options: argparse.Namespace) -> Request:
     return Request.of(
         options.model, budget, options.slower, options.target, dims_of(options.dims), only,
         _names(options.without), seconds=options.time, seed=options.seed,
+        max_tensor=getattr(options, "max_tensor", None),
     )  # fmt: skip
 
 
@@ -321,7 +327,8 @@ def _command(options: argparse.Namespace, name: str, changes: Mapping[str, str])
         **changes,
     }
     if name == "plan":
-        words |= {"--only": options.only, "--without": options.without}
+        limit = getattr(options, "max_tensor", None)
+        words = {"--max-tensor": limit, **words, "--only": options.only, "--without": options.without}
     if name in ("inspect", "emit"):
         words = {}
     text = "".join(f" {option} {shlex.quote(str(value))}" for option, value in words.items() if value)

@@ -60,7 +60,7 @@ class Kernels(Material):
         kernel = self._kernel(op, find)
         if not kernel.full_pixels:
             raise InputError(
-                f"{op.label}: the plan has its input channel by channel, and C is written for whole pixels of it; plan "
+                f"{op.label}: the plan splits the channels of its input, and C needs all channels of a pixel; plan "
                 "without --allow loops",
                 self.graph.source,
             )
@@ -78,7 +78,7 @@ class Kernels(Material):
             return reals.in_parts(kernel, sizes, along)
         if kernel.name != "conv" or kernel.sizes_in != sizes or op.type == "DEPTHWISE_CONV_2D":
             raise InputError(
-                f"{op.label} is added up part by part in this plan, and C is not written for that; plan without "
+                f"{op.label} is a sum of partial results in this plan, and C is not written for that; plan without "
                 "--allow loops",
                 self.graph.source,
             )
@@ -214,7 +214,7 @@ class Kernels(Material):
             rows = prod(x.shape or ()) // depth
             fit(rows * depth == prod(x.shape or ()) and rows * channels == prod(y.shape or ()))
             if source.slots or target.slots:
-                raise InputError("the plan has it in rows of another shape; C is written for whole ones")
+                raise InputError("the plan streams it in rows of another shape; C is written for an untiled operator")
             sizes_in, sizes = (rows, 1, depth), (rows, 1, channels)
             source, target = complete(source.base, sizes_in, source.unit), complete(target.base, sizes, target.unit)
         return self._layer("conv", op, (source, target), sizes_in, sizes, 0)
@@ -264,7 +264,7 @@ class Kernels(Material):
         target = find(y.id)
         fit(prod(y.shape or ()) == channels)
         if len(y.shape or ()) != 4 and target.slots:
-            raise InputError("the plan has its result in parts of another shape; C is written for whole ones")
+            raise InputError("the plan tiles its result in another shape; C is written for an untiled result")
         factor = arithmetic.mean(scale_of(x), scale_of(y), in_h * in_w)
         numbers = (in_h, in_w, zero_of(x), zero_of(y), *factor)
         text = initialiser((find(x.id), target), numbers)
@@ -312,7 +312,7 @@ class Kernels(Material):
         source, target = find(x.id), find(y.id)
         fit(x.shape == y.shape)
         if not (source.channels_last and target.channels_last):
-            raise InputError("the plan has it channel by channel; C is written for whole pixels of it")
+            raise InputError("the plan splits its channels; C needs all channels of a pixel")
         if is_wide(x):
             return self._long_softmax(op, source, target)
         (multiplier, shift), least = arithmetic.softmax(scale_of(x), float(op.attributes["beta"]))

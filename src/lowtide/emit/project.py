@@ -111,7 +111,9 @@ def project(graph: Graph, plan: Plan, data: bytes, name: str = "model") -> Proje
     weights = Weights(inlined, data)
     schedule = Schedule(Places(inlined, plan, branches), Kernels(inlined, weights), branches)
     if not schedule.loops:
-        raise InputError("nothing is computed in it; C is written for models with ops that do", graph.source)
+        raise InputError(
+            "it has no operator that computes anything; C is written for models that have one", graph.source
+        )
     ends = Ends(schedule)
     most = max(len(nodes) for nodes in schedule.loops)
     kernels = [kernel for listed in schedule.kernels.values() for kernel in listed]

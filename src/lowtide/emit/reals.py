@@ -94,7 +94,7 @@ def multiplied(material: Material, op: Op, find: Find) -> Kernel:
         rows = prod(x.shape or ()) // depth
         fit(rows * depth == prod(x.shape or ()) and rows * filters == prod(y.shape or ()))
         if source.slots or target.slots:
-            raise InputError("the plan has it in rows of another shape; C is written for whole ones")
+            raise InputError("the plan streams it in rows of another shape; C is written for an untiled operator")
         sizes_in, sizes = (rows, 1, depth), (rows, 1, filters)
         source, target = complete(source.base, sizes_in, source.unit), complete(target.base, sizes, target.unit)
     numbers = (*sizes_in[:2], depth, filters, 1, 1, 1, 1, 1, 1, 0, 0)
@@ -141,7 +141,7 @@ def softmax(material: Material, op: Op, find: Find) -> Kernel:
     source, target = find(x.id), find(y.id)
     fit(x.shape == y.shape)
     if source.position[2] or target.position[2]:
-        raise InputError("the plan has it channel by channel; C is written for whole pixels of it")
+        raise InputError("the plan splits its channels; C needs all channels of a pixel")
     return Kernel(
         "real_softmax",
         initialiser((source, target), (sizes_of(x)[2],), real(float(op.attributes["beta"]))),

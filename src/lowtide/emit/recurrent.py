@@ -58,7 +58,7 @@ def lstm(material: Material, op: Op, find: Find) -> Kernel:
     fit(prod_of(cells) == units)
     source, target = find(x.id), find(y.id)
     if not (source.channels_last and target.channels_last):
-        raise InputError("the plan has it channel by channel; C is written for whole rows of it")
+        raise InputError("the plan splits its channels; C needs all channels of a row")
     begin = material.keep(op, 3 * units)
     made = [_gate(material, given, places, x, hidden, inputs, units) for places in _GATES.values()]
     gates = f"{{{', '.join(text for text, _ in made)}}}"
@@ -87,7 +87,7 @@ def real_lstm(material: Material, op: Op, find: Find) -> Kernel:
     steps, inputs, units = _sizes(op, x, y, hidden)
     source, target = find(x.id), find(y.id)
     if source.position[2] or target.position[2]:
-        raise InputError("the plan has it channel by channel; C is written for whole rows of it")
+        raise InputError("the plan splits its channels; C needs all channels of a row")
     gates = []
     for places in _GATES.values():
         names = []

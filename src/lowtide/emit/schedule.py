@@ -187,7 +187,7 @@ class Schedule:
         first = next((d for d, size in enumerate(shape) if size > 1), len(shape) - 1)
         if dims != tuple(range(first, first + len(dims))):
             raise InputError(
-                f"{t.label} is handed over in another order than its rows, and C is written for inputs in the order of "
+                f"{t.label} is streamed in another order than its rows, and C is written for inputs in the order of "
                 "their bytes: leave out --stream-input",
                 self.places.graph.source,
             )
@@ -208,7 +208,9 @@ def _read(play: LoopPlay, op: Op, tensor: int, dims_read: Sequence[Index | None]
             numbers += [0, 0, shape[d] - 1, shape[d]]
             axes.append(0)
         elif index.den != 1 or index.num < 0:
-            raise InputError(f"{op.label} reads rows that are no whole steps apart; C is not written for that")
+            raise InputError(
+                f"{op.label} reads rows whose distance is no multiple of its step; C is not written for that"
+            )
         else:
             fixed = index.axis == FIXED
             numbers += [0 if fixed else index.num, index.lo, index.hi, shape[d]]

@@ -261,6 +261,6 @@ def reshaped(material: Material, op: Op, find: Find) -> Kernel:
     if source.slots or target.slots:
         dims = same_order_dims(x, y)
         if dims is None:
-            raise InputError("the plan has it in a loop; C is written for whole ones")
+            raise InputError("the plan streams it in rows; C is written for an untiled operator")
         return rearranged(x, y, find, dims)
     return Kernel("copy", f"{{{source.base}, {target.base}, {y.size}}}", sizes_of(y))

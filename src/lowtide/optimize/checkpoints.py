@@ -9,7 +9,7 @@ evaluates the edge in ever narrower stripes, and repeats until all edges of the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from lowtide.analyse.liveness import profile
@@ -230,8 +230,8 @@ class Checkpoints:
         a, b = self.marks[edge.begin].position, self.marks[edge.end].position
         graph = segment_graph(self.graph, self.order[a:b], self.marks[edge.end].tensor)
         model = memory_model(graph, self.memory.target)
-        seconds = min(self.limits.left_seconds, _CUT_SECONDS)
-        way = best_regions(Cutter(graph), model, range(len(graph.ops)), Limits(seconds=seconds), Bounds(limit))
+        look = replace(self.limits.at_most(_CUT_SECONDS), report=None)
+        way = best_regions(Cutter(graph), model, range(len(graph.ops)), look, Bounds(limit))
         own = set(self.order[a:b])
         if way.order != tuple(range(len(graph.ops))) or any(not own.issuperset(r.of) for r in way.regions):
             return None

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.model import MemoryModel
 from lowtide.analyse.storage import memory_model
-from lowtide.graph import Kind
+from lowtide.graph import MAX_BYTES, Kind
 from lowtide.ops.index import FIXED
 from lowtide.optimize.regions import ANY, Bounds, Way, best_regions
 from lowtide.stop import Limits
@@ -34,7 +34,7 @@ class Forwarded:
 
     way: Way  # regions to tile; `Way.peak` is the estimate of the search
     parts: PartGraph  # the part graph, with its forwarded tensors
-    peak: int  # bytes of the parts in their order
+    peak: int  # bytes of the parts in their order; `MAX_BYTES` more for each byte of a tensor above its limit
     evaluated: int  # candidates of all searches
 
 
@@ -99,7 +99,7 @@ def _in_parts(cutter: Cutter, memory: MemoryModel, way: Way, evaluated: int) -> 
     ids = [cutter.graph.ops[i].id for i in way.order]
     parts = hand_on(cutter.graph, apply(cutter, way.regions, ids))
     peak = profile(memory_model(parts.graph, memory.target), range(len(parts.graph.ops))).peak
-    return Forwarded(way, parts, peak, evaluated)
+    return Forwarded(way, parts, peak + MAX_BYTES * memory.target.above_limit(parts.graph), evaluated)
 
 
 def _aligned(cutter: Cutter, memory: MemoryModel, best: Forwarded, limits: Limits) -> Forwarded:

@@ -19,11 +19,13 @@ from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.index import FIXED, Index
 from lowtide.ops.part import adapter
 from lowtide.optimize.workspace import PartWorkspaces
-from lowtide.stop import Limits, Progress
+from lowtide.stop import Limits, Progress, count
 from lowtide.transform.cut import Cutter, Region
 
 LONGEST = 128  # ops of a region at the most; of one between the lowest points of what is live four times as many
 
+_MODEL_OP, _CANDIDATE = 1_400_000, 110_000
+"""Nanoseconds for an op of a model that the core gets, and for a candidate there."""
 _NEAR = 128
 """A peak that is lower by less than such a part is asked for as one that is lower by that: the core's first looks leave
 out what gains less."""
@@ -107,11 +109,15 @@ def _way(cutter: Cutter, order: Sequence[int], way: _core.PathResult, *, timed: 
     return Way(taken, tuple(regions), way.peak, way.ops, nanoseconds, way.evaluated, way.complete, forwarded)
 
 
-def _stop(memory: MemoryModel, order: Sequence[int], limits: Limits, least: int) -> Callable[[], bool]:
-    """The stop condition of the search: whether the time is up. It reports the peak without tiles."""
-    peak = profile(memory, order).peak
+def _stop(memory: MemoryModel, order: Sequence[int], limits: Limits, least: int) -> Callable[[int], bool]:
+    """The stop condition of the search: whether nothing is left of its limits, by the candidates that it tried. It
+    reports the peak without tiles."""
+    peak, known = profile(memory, order).peak, 0
 
-    def stop() -> bool:
+    def stop(evaluated: int) -> bool:
+        nonlocal known
+        count(_CANDIDATE * (evaluated - known))
+        known = evaluated
         if limits.report is not None:
             limits.report(Progress(peak, least, limits.spent_seconds))
         return limits.over()
@@ -197,8 +203,10 @@ def cut_model(
     """The graph in an order, with the axes of its ops and their costs, for the core.
 
     With `transfers`, weights are moved bytes in units of `MOVED_PER_OP`, and ops; only the working set is live.
-    `footprint` overrides the bytes of untiled steps.
+    `footprint` overrides the bytes of untiled steps. Where the target limits single tensors, a step or a region with a
+    larger one counts as higher than all without.
     """
+    count(_MODEL_OP * len(order))
     graph, target = memory.graph, memory.target
     position = {graph.ops[i].id: k for k, i in enumerate(order)}
     number = {t.id: k for k, t in enumerate(t for t in graph.tensors if t.kind is not Kind.CONSTANT)}
@@ -230,7 +238,10 @@ def cut_model(
         glue, transfer = [(1, 0)] * 3, (1, 2**20 // MOVED_PER_OP)
     spell = adapter(graph)
     most = 0 if spell is None else spell.MOST_OPERANDS
-    return _core.CutModel(ops, tensors, storages, footprint, before, sums, most, glue, transfer, cutter.recompute)
+    model = _core.CutModel(ops, tensors, storages, footprint, before, sums, most, glue, transfer, cutter.recompute)
+    if target.max_tensor:
+        model.limit_tensors(target.max_tensor)
+    return model
 
 
 def _op(

@@ -144,7 +144,7 @@ def parse_dsa_problem(data: bytes, place: str = "") -> list[PoolProblem]:
         hint = "dsa-solver's docs/structured_problem_schema_v1.md says what it holds"
         raise InputError(f"not a dsa-problem of version 1: {error}; {hint}", place) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise InputError(f"not JSON: {error}; is the file whole?", place) from None
+        raise InputError(f"not JSON: {error}; is the file complete?", place) from None
     body, constraints = document.problem, document.problem.constraints
     for what, entries in (
         ("colocations", constraints.colocations), ("temporal_exclusions", constraints.temporal_exclusions),
@@ -169,7 +169,7 @@ def _homes(body: Body, pools: dict[int, Pool], place: str) -> dict[int, int]:
     for b in body.buffers:
         where = f"buffer {b.id}"
         if b.id in home:
-            raise InputError(f"{where} is there twice; give each an id of its own", place)
+            raise InputError(f"{where} is listed twice; give each an id of its own", place)
         if len(b.allowed_pools) != 1:
             raise InputError(
                 f"{where} may lie in {len(b.allowed_pools)} pools; name the one that it shall lie in", place
@@ -180,7 +180,7 @@ def _homes(body: Body, pools: dict[int, Pool], place: str) -> dict[int, int]:
         if not ordered or any(i.lower >= i.upper for i in ordered):
             raise InputError(f"{where} has no lifetime, or an empty one: lower must be below upper", place)
         if any(one.upper > two.lower for one, two in pairwise(ordered)):
-            raise InputError(f"{where} has lifetimes that overlap; join them", place)
+            raise InputError(f"{where} has lifetimes that overlap; merge them", place)
         total += b.size + b.alignment
         home[b.id] = b.allowed_pools[0]
     if total > MAX_BYTES:

@@ -128,7 +128,9 @@ def _check_said(graph: Graph, source: str) -> None:
     """Raise `InputError` where an entry says what means nothing, or what its memory cannot hold."""
     for t in graph.tensors:
         if t.alias_of is None and t.alias_offset:
-            raise InputError(f"{t.label} has alias_offset and no alias_of; name the tensor that it lies in", source)
+            raise InputError(
+                f"{t.label} has alias_offset and no alias_of; name the tensor that it is allocated in", source
+            )
         end, at = t.size, t
         while at.alias_of is not None:
             end, at = end + at.alias_offset, graph.tensor_by_id[at.alias_of]

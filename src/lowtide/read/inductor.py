@@ -65,7 +65,7 @@ def parse_inductor(data: bytes, source: str = "") -> Graph:
         hint = "take it as reorder_for_peak_memory_debug of torch 2.13 writes it"
         raise InputError(f"not a graph of Inductor's: {error}; {hint}", source) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise InputError(f"not JSON: {error}; is the file whole?", source) from None
+        raise InputError(f"not JSON: {error}; is the file complete?", source) from None
     buffers = {b.name: b for b in document.buffers}
     if len(buffers) < len(document.buffers):
         twice = next(b.name for k, b in enumerate(document.buffers) if b.name in {c.name for c in document.buffers[:k]})

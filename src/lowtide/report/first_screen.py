@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lowtide.comparison import Comparison
+from lowtide.graph import Kind
 from lowtide.plan import Plan
 from lowtide.report.columns import columns
 
@@ -45,7 +46,8 @@ def first_screen(plan: Plan, written: Sequence[str] = (), next_commands: Sequenc
         if base is not None:
             verdict += f" (with Python and onnxruntime {size_text(row[-1], *row)})"
         lines.append(f"budget {size_text(budget, *row)}: {verdict}")
-    if not comparison.better:
+    lines += _tensor_limit(plan, comparison)
+    if not comparison.better and not plan.above_limit:
         lines.append(_why_not(comparison))
     if written:
         lines.append(f"wrote {', '.join(written)}")
@@ -143,6 +145,21 @@ def _bound(plan: Plan, row: Sequence[int]) -> str:
     if not plan.optimal or size_text(taken or plan.required_bytes, *row) != least:
         return f"no order needs less than {least}"
     return f"optimal: no order of {'these tiles' if plan.rewrites else 'its operators'} needs less"
+
+
+def _tensor_limit(plan: Plan, comparison: Comparison) -> list[str]:
+    """How the largest tensor compares with its limit, in a line; none without a limit."""
+    largest, today = plan.largest_tensor_bytes, comparison.today_tensor_bytes
+    if largest is None or today is None or plan.rules is None:
+        return []
+    limit, met = plan.rules.max_tensor, f"met, the largest has {largest:,} B"
+    found = f"not met, {largest:,} B is the least that was found for the largest" if plan.above_limit else met
+    text = f"limit of a tensor {limit:,} B: {found} (today {today:,} B)"
+    given = [t for t in plan.tensors if t.size > limit and t.kind != Kind.ACTIVATION]
+    if given:
+        most = max(given, key=lambda t: t.size)
+        text += f"; inputs, outputs and weights are not split: {most.name or most.id} has {most.size:,} B"
+    return [text]
 
 
 def _why_not(comparison: Comparison) -> str:

@@ -102,7 +102,9 @@ class PlanView:
         that a check makes, or one that does not agree with the rest of it."""
         profile = plan.profile
         if profile is None:
-            raise InputError("the plan does not say when its tensors are there; make it again, and it will", place)
+            raise InputError(
+                "the plan has no profile, which says when its tensors are live; make the plan again", place
+            )
         try:
             rectangles = tuple(_rectangles(plan, profile))
             live = tuple(profile.bytes if plan.moves is None else _fast_bytes(plan, rectangles))

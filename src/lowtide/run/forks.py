@@ -70,7 +70,7 @@ class _Server:
         except OSError:
             return None
         if not select.select([self.process.stdout], [], [], seconds)[0]:
-            raise CallEndedError(f"no answer after {seconds:g} s")
+            raise CallEndedError(f"no result after {seconds:g} s")
         line = self.process.stdout.readline()
         return json.loads(line) if line else None
 

@@ -103,7 +103,7 @@ def _why_not(model: Path, error: Exception) -> str:
     except InputError:
         missing = []
     if missing:
-        return f"its weights are in {missing[0]!r}, which is not there; put it beside the model"
+        return f"its weights are in {missing[0]!r}, which does not exist; put it into the model's folder"
     return first_line(error)
 
 

@@ -43,7 +43,7 @@ def probe_cut(cutter: Cutter, cut: Cut, runner: Runner, seed: int, budget: int) 
     own = small.meaning(op.id)
     how = small.spelling(op.id, cut.axis) if own is not None else None
     if own is None or how is None:
-        raise RefusedError("smaller than it is it cannot be cut so")
+        raise RefusedError("a smaller one cannot be tiled in the same way")
     size, grain = own.access.sizes[cut.axis], max(how.grain, own.access.grain_of(cut.axis))
     ends = _ends(cut, known.access.sizes[cut.axis], size, grain)
     parts = apply(small, [Region((Cut(op.id, cut.axis, ends),))])

@@ -41,13 +41,21 @@ def check_weights(model: Path) -> None:
     missing = missing_weights(model)
     if missing:
         raise InputError(
-            f"its weights are in {missing[0]!r}, which is not there; put it beside the model, or run it with random "
-            "ones (--random-weights)",
+            f"its weights are in {missing[0]!r}, which does not exist; put it into the model's folder, or use random "
+            "weights (--random-weights)",
             str(model),
         )
 
 
-def with_random_weights(model: Path, out: Path, seed: int = 0, *, fillers: bool = False) -> None:
+def weighted(model: Path, out: Path) -> Path:
+    """The model, or `out`: a copy with random numbers where its weights are missing."""
+    if not model.is_file() or not missing_weights(model):
+        return model
+    with_random_weights(model, out)
+    return out
+
+
+def with_random_weights(model: Path, out: Path) -> None:
     """Write a model whose missing weights are random; the same name and shape give the same values.
 
     Activations stay finite: matrices and filters are scaled by their fan-in, biases and means lie about 0, other
@@ -60,7 +68,7 @@ def with_random_weights(model: Path, out: Path, seed: int = 0, *, fillers: bool 
     """
     proto = _load(model)
     absent = set(missing_weights(model))
-    period = np.random.default_rng(seed).standard_normal(_PERIOD).astype(np.float32)
+    period = np.random.default_rng(0).standard_normal(_PERIOD).astype(np.float32)
     near_zero = {name for node in proto.graph.node for name in node.input[2:4] if node.op_type in _WITH_BIAS}
     biases = {name for node in proto.graph.node for name in node.input[2:3] if node.op_type in _CONVOLUTIONS}
     outside = [t for t in proto.graph.initializer if t.data_location == _EXTERNAL]
@@ -80,9 +88,6 @@ def with_random_weights(model: Path, out: Path, seed: int = 0, *, fillers: bool 
     else:
         for tensor in missing:
             _fill(tensor, period, near_zero)
-    if fillers:
-        _fill_in(proto.graph, period, near_zero)
-        proto.ir_version = max(proto.ir_version, 4)
     out.write_bytes(proto.SerializeToString())
 
 
@@ -131,25 +136,6 @@ def _fill(tensor: Any, period: np.ndarray, near_zero: Collection[str]) -> None:
     else:
         values = np.zeros(shape)
     tensor.CopyFrom(numpy_helper.from_array(values.astype(dtype), tensor.name))
-
-
-def _fill_in(graph: Any, period: np.ndarray, near_zero: Collection[str]) -> None:
-    """Put weights in the place of ConstantOfShape nodes; no weight is a graph input any more (IR version 4)."""
-    from onnx import TensorProto, numpy_helper
-
-    shapes = {t.name: t for t in graph.initializer}
-    shapes |= {
-        n.output[0]: n.attribute[0].t for n in graph.node if n.op_type == "Constant" and n.attribute[0].HasField("t")
-    }
-    for node in [n for n in graph.node if n.op_type == "ConstantOfShape" and n.input[0] in shapes]:
-        dims = [int(d) for d in numpy_helper.to_array(shapes[node.input[0]])]
-        tensor = TensorProto(name=node.output[0], data_type=TensorProto.FLOAT, dims=dims)
-        _fill(tensor, period, near_zero)
-        graph.initializer.append(tensor)
-        graph.node.remove(node)
-    weights = {t.name for t in graph.initializer}
-    for value in [v for v in graph.input if v.name in weights]:
-        graph.input.remove(value)
 
 
 def _load(model: Path) -> Any:

@@ -92,7 +92,7 @@ def onnxruntime_values(graph: Graph, model: Path, seed: int, inputs: int, dims: 
     try:
         session = new_session(proto.SerializeToString(), "DISABLE_ALL", threads=0)
     except Exception as error:  # onnxruntime's own kinds of error have no common base
-        raise InputError(f"onnxruntime does not hand out all tensors: {first_line(error)}", str(model)) from None
+        raise InputError(f"onnxruntime does not return all tensors: {first_line(error)}", str(model)) from None
     feeds, _ = draw(session, model, seed, inputs, dims)
     listed = [o.name for o in session.get_outputs()]
     results = []

@@ -54,13 +54,10 @@ def run_fresh(
     seed: int = 0,
     runs: int = RUNS,
     seconds: float = SECONDS,
-    least: int = LEAST_RUNS,
     tell: Tell | None = None,
 ) -> list[FreshRun]:
     """What `run_compared` does with models that are all known beforehand."""
-    return run_compared(
-        setups[0], lambda _: setups[1:], feeds, dims, seed=seed, runs=runs, seconds=seconds, least=least, tell=tell
-    )
+    return run_compared(setups[0], lambda _: setups[1:], feeds, dims, seed=seed, runs=runs, seconds=seconds, tell=tell)
 
 
 def run_compared(

@@ -97,7 +97,7 @@ class MemoryPlanner:
                 above += at.storage_base_offset
                 at = at.storage_base
                 if id(at) in seen or id(at) not in index:
-                    raise InputError(f"{spec} lies in a storage that is not planned with it")
+                    raise InputError(f"{spec} is in a storage that is not planned with it")
                 seen.add(id(at))
             first, last = spec.lifetime
             if first is None or last is None:

@@ -25,7 +25,7 @@ from lowtide.rules.onnxruntime.rule import chunks, kept_chunks
 from lowtide.runtimes.base import OwnArena, Planned, Runtime
 from lowtide.runtimes.onnxruntime_defaults import FreeChunks
 from lowtide.schedule.restore_own_order import equal_orders
-from lowtide.stop import Limits
+from lowtide.stop import Limits, count
 
 _TRIES = 30
 _ORDERS = 16
@@ -83,10 +83,14 @@ def smallest_block(
     return best, least
 
 
+_OP = 50_000  # nanoseconds for an op
+
+
 def least_block(model: MemoryModel, order: Sequence[int], steps: Profile) -> int:
     """Smallest block found in which an order fits; `steps` is its profile, whose in-place choices are taken. It fits
     whichever branches conditional ops take, as long as those are few (`branch_choices`), and whether their outputs
     are allocated before the branch runs (shapes that the file fixes) or by it (free dimensions)."""
+    count(_OP * len(order))
     choices = branch_choices(model.graph)
     traces = [
         events(model, order, steps, branches, late=late)

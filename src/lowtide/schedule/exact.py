@@ -15,10 +15,14 @@ from lowtide.analyse.storage import MemoryModel
 from lowtide.certificates import Certificate, CutCertificate, FlowArc, FlowCase, NoCertificate, SearchCertificate
 from lowtide.errors import InputError
 from lowtide.schedule.method import Schedule, core_model
-from lowtide.stop import Limits, Progress
+from lowtide.stop import Limits, Progress, count
 
 SECONDS_PER_OP = 1e-4
 """What all plain orders together take; set aside from the search's time to try them where it proves nothing."""
+
+_STATE, _STATE_OF_OP = 6_000, 14
+"""Nanoseconds that a state takes, and more for each op."""
+_OTHERS = 1.5  # states of all engines for one of the engine that leads
 
 MOST_STATES = 10**9  # more states than any turn can expand: they do not fit in memory
 
@@ -70,14 +74,14 @@ class Exact:
         at least no worse than any plain order."""
         core = core_model(model)
         ops = len(model.graph.ops)
-        set_aside = min(0.1 * limits.left_seconds, SECONDS_PER_OP * ops)
+        set_aside = min(0.1 * limits.clock_seconds, SECONDS_PER_OP * ops)
         result = self._solve(
             core, ops, limits, set_aside=set_aside, budget=limits.budget_bytes, until_impossible=limits.until_impossible
         )
         order = tuple(result.order)
         if result.stopped in ("time", "memory", "complete"):
             order = _no_worse_than_plain(model, core, order, limits)
-        return self._schedule(core, model, result, order)
+        return self._schedule(core, model, result, order, limits)
 
     def within(self, model: MemoryModel, budget: int, limits: Limits) -> Schedule:
         """Ask whether an order of peak at most `budget` bytes exists, and stop once that is known. The answer is yes
@@ -85,10 +89,10 @@ class Exact:
         (``stopped`` says why)."""
         core = core_model(model)
         result = self._solve(core, len(model.graph.ops), limits, budget=budget, until_decided=True)
-        return self._schedule(core, model, result, tuple(result.order))
+        return self._schedule(core, model, result, tuple(result.order), limits)
 
     def _schedule(
-        self, core: _core.Model, model: MemoryModel, result: _core.Solution, order: tuple[int, ...]
+        self, core: _core.Model, model: MemoryModel, result: _core.Solution, order: tuple[int, ...], limits: Limits
     ) -> Schedule:
         counters = {
             "reduced_ops": result.reduced_ops,
@@ -99,7 +103,8 @@ class Exact:
             "search_memory_bytes": result.memory_bytes,
         }
         certificate = self._certificate(core, model, result)
-        return Schedule(order, result.lower_bound, certificate, result.stopped, counters)
+        stopped = "time" if result.stopped == "complete" and limits.is_counted else result.stopped
+        return Schedule(order, result.lower_bound, certificate, stopped, counters)
 
     def _solve(
         self,
@@ -124,16 +129,18 @@ class Exact:
             core,
             start=list(range(ops)),
             switches=self.switches,
-            seconds=limits.left_seconds - set_aside,
+            seconds=limits.clock_seconds - set_aside,
             memory_bytes=limits.memory_bytes,
             seed=limits.seed,
             budget=-1 if budget is None else max(budget, 0),
             until_decided=until_decided,
             until_impossible=until_impossible,
             first_slice=self.first_slice,
+            most_states=most_states(limits, ops),
             report=report,
             gap=limits.gap,
         )
+        count_states(result, ops)
         if limits.trace is not None:
             limits.trace.extend(Progress(p.best, p.bound, p.seconds) for p in result.trace)
         return result
@@ -151,6 +158,16 @@ class Exact:
         return NoCertificate()
 
 
+def most_states(limits: Limits, ops: int) -> int:
+    """States of the leading engine that limits leave for a search of so many ops; 0: any number."""
+    return limits.most(int(_OTHERS * (_STATE + _STATE_OF_OP * ops)))
+
+
+def count_states(result: _core.Solution, ops: int) -> None:
+    """Count the work of a search."""
+    count((_STATE + _STATE_OF_OP * ops) * (result.states + result.beam_states))
+
+
 def _no_worse_than_plain(
     model: MemoryModel, core: _core.Model, order: tuple[int, ...], limits: Limits
 ) -> tuple[int, ...]:
@@ -160,7 +177,7 @@ def _no_worse_than_plain(
 
     best = core.peak(order)
     for plain in (Rpo(), Kahn(), Dfs(), Bfs(), Lpmf(), Greedy()):
-        if limits.left_seconds <= 0:
+        if limits.clock_seconds <= 0:
             break
         candidate = plain.schedule(model, limits).order
         if core.peak(candidate) < best:

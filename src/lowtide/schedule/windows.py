@@ -16,7 +16,7 @@ from typing import NamedTuple
 from lowtide import _core
 from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.model import MemoryModel
-from lowtide.schedule.exact import Exact
+from lowtide.schedule.exact import Exact, count_states
 from lowtide.stop import Limits, Progress
 
 _SIZES = (64, 128, 256, 512, 1024, 2048)
@@ -147,7 +147,7 @@ def _searched(
         core,
         start=list(range(len(ops))),
         switches=Exact().switches,
-        seconds=limits.left_seconds,
+        seconds=limits.clock_seconds,
         memory_bytes=limits.memory_bytes,
         seed=limits.seed,
         budget=peak - 1 - around,
@@ -157,6 +157,7 @@ def _searched(
         most_states=states,
         report=None,
     )
+    count_states(result, len(ops))
     if result.stopped == "interrupt":
         raise KeyboardInterrupt
     better = [ops[k] for k in result.order] if result.peak + around < peak else None

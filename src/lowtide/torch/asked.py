@@ -76,7 +76,7 @@ def check_call(torch: Any, model: Any, loss_fn: Any) -> None:
     if not isinstance(model, torch.nn.Module):
         raise InputError(f"the model is of type {type(model).__name__}; give a torch.nn.Module")
     if isinstance(model, torch.jit.ScriptModule):
-        raise InputError("the model is a ScriptModule, which is not traced again; give the module that it was made of")
+        raise InputError("the model is a ScriptModule, which cannot be traced; give the module that it was made from")
     if isinstance(model, torch.nn.DataParallel):
         raise InputError("the model is a DataParallel, and a step is of one device; give model.module")
     if loss_fn is not None and not callable(loss_fn):
@@ -180,5 +180,7 @@ def allowed(words: str | Sequence[str]) -> tuple[str, ...]:
             hint = did_you_mean(word, _CHANGES)
             raise InputError(f"allow does not know {word[:40]!r}; of a step it may be {', '.join(_CHANGES)}{hint}")
     if "recompute" not in listed:
-        raise InputError("a step is planned with ops that run again; allow='recompute' with fission or swap")
+        raise InputError(
+            "a step is planned with recomputation; write allow='recompute', with fission or swap if wanted"
+        )
     return tuple(listed)

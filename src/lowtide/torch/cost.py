@@ -7,7 +7,6 @@ A signature is the op as in the source, with the type, shape and strides of what
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -24,15 +23,8 @@ from lowtide.torch.program import Action, Program, refs
 LAUNCH_SECONDS = 5e-6  # what starting an op takes
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """A roofline: bytes and operations a second."""
-
-    bytes: float
-    operations: float
-
-
-ANY = Rates(1e10, 1e11)  # the roofline of what is not measured: no machine in particular
+BYTES_PER_SECOND, OPERATIONS_PER_SECOND = 1e10, 1e11
+"""The roofline of what is not measured: no machine in particular."""
 HOST_BYTES_PER_SECOND = 1.2e10  # to the host and back, where the table says nothing
 
 
@@ -112,9 +104,7 @@ def signature(program: Program, action: Action) -> str:
     return expression(action.call, texts)
 
 
-def roofline(
-    program: Program, action: Action, operations: int, rates: Rates = ANY, parts: int = 1, untiled: int = 0
-) -> float:
+def roofline(program: Program, action: Action, operations: int, parts: int = 1, untiled: int = 0) -> float:
     """Seconds by bytes and operations, for an op that was not measured. `parts`: how often it runs, each time for
     some of the rows. `untiled`: bytes that each of these runs moves all the same: operands without rows, sums over
     rows."""
@@ -122,4 +112,4 @@ def roofline(
     read = sum(program.forms[name].extent_bytes for name in names)
     written = sum(program.forms[name].extent_bytes for name in action.outputs if name is not None)
     moved = max(0, read + written - untiled) / parts + untiled
-    return parts * (LAUNCH_SECONDS + max(moved / rates.bytes, operations / parts / rates.operations))
+    return parts * (LAUNCH_SECONDS + max(moved / BYTES_PER_SECOND, operations / parts / OPERATIONS_PER_SECOND))

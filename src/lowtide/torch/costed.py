@@ -9,7 +9,7 @@ from typing import Any
 
 from lowtide.graph import Graph
 from lowtide.optimize.recompute.swaps import Bandwidth
-from lowtide.torch.cost import ANY, HOST_BYTES_PER_SECOND, LAUNCH_SECONDS, Costs, OpCost, Rates, roofline, signature
+from lowtide.torch.cost import HOST_BYTES_PER_SECOND, LAUNCH_SECONDS, Costs, OpCost, roofline, signature
 from lowtide.torch.program import Action, Body, Program
 from lowtide.torch.sequence import Sequence, sequence_of
 from lowtide.torch.storages import as_graph
@@ -93,11 +93,11 @@ def _workspace_of_part(body: Body, k: int, cost: OpCost | None) -> int:
     return fixed + -(-(workspace - fixed) // body.parts)
 
 
-def seconds_in_parts(torch: Any, program: Program, body: Body, wanted: list[bool], rates: Rates = ANY) -> float:
+def seconds_in_parts(torch: Any, program: Program, body: Body, wanted: list[bool]) -> float:
     """Seconds by a roofline of those ops of a body that are wanted, all parts together."""
     total = 0.0
     for inner, full_bytes, asked in zip(body.actions, body.full_bytes, wanted, strict=True):
         if asked:
             alone = Program(program.name, (), (inner,), program.forms, ())
-            total += roofline(program, inner, operations_of(torch, alone)[0], rates, body.parts, full_bytes)
+            total += roofline(program, inner, operations_of(torch, alone)[0], body.parts, full_bytes)
     return total

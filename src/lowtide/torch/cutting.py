@@ -326,7 +326,7 @@ def recut(torch: Any, own: Costed, records: Sequence[StepCut], costs: Costs | No
         region = region_of(torch, program, graph, record.ops, record.again, (record.axis, record.each))
         if region is None or not 1 <= record.parts <= region.rows:
             raise InputError(
-                "the saved plan does not hold: the ops that it cuts are no region of this step; plan again"
+                "the saved plan does not hold: the operators that it tiles are no region of this step; plan again"
             )
         program = sliced(program, graph, [region], record.parts)
         graph = as_graph(program, {}, {})

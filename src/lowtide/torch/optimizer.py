@@ -317,7 +317,7 @@ def _same_rule(rule: Rule, group: Mapping[str, Any]) -> None:
         switches += [("momentum", rule.momentum), ("nesterov", rule.nesterov)]
     for name, before in switches:
         if bool(group[name]) != before:
-            raise InputError(f"{name} was switched on or off since the step was made; make it anew")
+            raise InputError(f"{name} was switched on or off since the step was compiled; compile it again")
 
 
 def _count(torch: Any, optimizer: Any, rule: Rule, tensor: Any) -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from lowtide.graph import Graph, Op
 from lowtide.ops.piece import Part, Piece
 from lowtide.rewrites import Recompute, Sections, Sums
+from lowtide.stop import count
 from lowtide.topological import topological
 from lowtide.transform.cut import Cutter, Region
 from lowtide.transform.part_builder import Builder
@@ -40,6 +41,9 @@ class PartGraph:
     earlier: tuple[PartGraph, ...] = ()
 
 
+_OP = 150_000  # nanoseconds for an op of a part graph
+
+
 def apply(cutter: Cutter, regions: Sequence[Region], order: Sequence[int] | None = None) -> PartGraph:
     """Cut a graph.
 
@@ -57,6 +61,7 @@ def apply(cutter: Cutter, regions: Sequence[Region], order: Sequence[int] | None
     emitted = [region_ops(builder, region) for region in regions]
     sequence = _sequence(cutter.graph, regions, emitted, cutter.graph.own_order if order is None else order)
     graph = builder.graph(sequence)
+    count(_OP * len(graph.ops))
     numbers = frozenset(t.id for t in builder.tensors if t.id not in builder.slices)
     return PartGraph(tuple(regions), graph, builder.slices, builder.parts, numbers)
 

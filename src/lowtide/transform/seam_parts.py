@@ -33,7 +33,7 @@ def apply_with_elimination(
     graph = cutter.graph
     cut = [c.op for c in elimination.cuts] + [c.op for region in regions for c in region.cuts]
     if len(set(cut)) < len(cut):
-        raise ValueError("an op is cut twice")
+        raise ValueError("an operator is tiled twice")
     builder = Builder(cutter)
     position = {o: k for k, o in enumerate(graph.own_order if order is None else order)}
     groups: list[tuple[int, list[Op]]] = []

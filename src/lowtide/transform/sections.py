@@ -23,6 +23,7 @@ from math import prod
 from typing import Any
 
 from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.names import FreeNames
 from lowtide.ops.access import Box
 from lowtide.ops.forms import Indexed as Taken
 from lowtide.ops.forms import Reshape, Split, Transpose
@@ -338,7 +339,7 @@ class _Maker:
         graph = self.graph
         self.next_op = max((op.id for op in (*graph.ops, *graph.folded)), default=-1) + 1
         self.next_tensor = max((t.id for t in graph.tensors), default=-1) + 1
-        self.names = set(all_names(graph))
+        self.names = FreeNames(all_names(graph))
 
     def section(self, product: Product, section: Section) -> None:
         """The ops that make one: the product of its columns, its bias, and what puts it in order."""
@@ -376,14 +377,14 @@ class _Maker:
         if not shape or shape[dim] != product.columns:
             return tensor
         box: Box = tuple((a, b) if d == dim else (0, size) for d, size in enumerate(shape))
-        name, size = self._name(f"{full.label}/columns_{a}-{b}"), full.size * (b - a) // product.columns
+        name, size = self.names.take(f"{full.label}/columns_{a}-{b}"), full.size * (b - a) // product.columns
         made, value = tuple(end - first for first, end in box), bytes_of_rows(full, box)
         at = self._tensor(Tensor(self.next_tensor, size, Kind.CONSTANT, name, made, full.dtype, value=value))
         self.weights[at] = Piece(tensor, box)
         return at
 
     def _integers(self, op: Op, values: Sequence[int]) -> int:
-        name, data = self._name(f"{op.name or op.type}/shape"), struct.pack(f"<{len(values)}q", *values)
+        name, data = self.names.take(f"{op.name or op.type}/shape"), struct.pack(f"<{len(values)}q", *values)
         return self._tensor(
             Tensor(self.next_tensor, len(data), Kind.CONSTANT, name, (len(values),), "int64", value=data)
         )
@@ -399,10 +400,10 @@ class _Maker:
         into: int | None,
     ) -> int:
         """An op whose result has the elements of another tensor, and is tensor `into` if that is given."""
-        given, name = tuple(operands), self._name(name or kind)
+        given, name = tuple(operands), self.names.take(name or kind)
         if into is None:
             size = result.size * prod(shape) // prod(result.shape or ())
-            label = self._name(f"{name}/result")
+            label = self.names.take(f"{name}/result")
             into = self._tensor(Tensor(self.next_tensor, size, Kind.ACTIVATION, label, shape, result.dtype))
         self.ops.append(Op(self.next_op, given, (into,), name, kind, attributes=attributes, operands=given))
         self.next_op += 1
@@ -412,14 +413,6 @@ class _Maker:
         self.tensors.append(tensor)
         self.next_tensor += 1
         return tensor.id
-
-    def _name(self, name: str) -> str:
-        free, k = name, 0
-        while free in self.names:
-            k += 1
-            free = f"{name}_{k}"
-        self.names.add(free)
-        return free
 
 
 def of_user(parts: PartGraph, sectioned: Sectioned) -> PartGraph:

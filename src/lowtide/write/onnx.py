@@ -86,7 +86,7 @@ def graph_records(data: Buffer, place: str) -> tuple[Record, list[Record]]:
     try:
         graphs = [r for r in records(data, 0, len(data)) if r[0] == GRAPH_FIELD and r[1] == LENGTH_DELIMITED]
         if len(graphs) != 1:
-            raise InputError(f"the file holds its graph in {len(graphs)} pieces; save it anew with onnx.save", place)
+            raise InputError(f"the file has {len(graphs)} records of its graph; save it anew with onnx.save", place)
         _, _, _, body, stop = graphs[0]
         return graphs[0], [r for r in records(data, body, stop) if r[1] == LENGTH_DELIMITED]
     except WireError as error:
@@ -157,13 +157,13 @@ def to_copy(external: list[str], source: Path, target: Path, copy_external: bool
     missing = next((location for location in inside if not (source.parent / location).exists()), None)
     if missing is not None:
         raise InputError(
-            f"its weights are to be in {missing!r} beside it, which is not there to be copied; write the output into "
+            f"its weights should be in {missing!r} in its folder, which does not exist; write the output into "
             "the same directory",
             str(source),
         )
     if not copy_external:
         raise InputError(
-            f"its weights are in {external[0]!r} beside it; write the output into the same directory, or "
+            f"its weights are in {external[0]!r} in its folder; write the output into the same directory, or "
             "copy them too with --copy-external",
             str(source),
         )

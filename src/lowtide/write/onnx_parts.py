@@ -107,7 +107,9 @@ class _Writer:
     def _check(self) -> None:
         """That the file is the one that was cut."""
         if self.model.training_info:
-            raise InputError("the model holds training steps, which name its weights; cut it without them", self.place)
+            raise InputError(
+                "the model holds training information, which names its weights; remove it, then tile", self.place
+            )
         old = {op.id: op for op in (*self.structure.ops, *self.structure.folded)}
         cut = {cut.op for region in self.parts.regions for cut in region.cuts}
         cut.update(cut.op for cut in self.parts.elimination.cuts)
@@ -121,7 +123,7 @@ class _Writer:
         )
         if not fits:
             raise InputError(
-                "this is not the model that was cut; give the file that the graph was read from", self.place
+                "this is not the model that was tiled; give the file that the graph was read from", self.place
             )
 
     def name(self, tensor: int | None) -> str:
@@ -202,7 +204,8 @@ class _Writer:
         _, _, begin, _, end = self.outer
         if begin + len(head) + size + len(self.data) - end > _MOST_BYTES:
             raise InputError(
-                "in parts it is larger than 2 GiB, more than an ONNX file holds; save it with external data", self.place
+                "with its tiles it is larger than 2 GiB, more than an ONNX file holds; save it with external data",
+                self.place,
             )
         return [(0, begin), head, *inner, (end, len(self.data)), *self._domains()]
 

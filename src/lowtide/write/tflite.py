@@ -95,7 +95,7 @@ def planned_bytes(
     try:
         return bytes(_with_front(out, model, left, place))
     except WireError as error:
-        raise InputError(f"the file is damaged beside the graph: {error}; export it again", place) from None
+        raise InputError(f"the file is damaged outside of the graph: {error}; export it again", place) from None
 
 
 def offline_plan(model: TfliteModel, offsets: Mapping[int, int]) -> bytes:
@@ -138,14 +138,14 @@ def _overwritten(out: bytearray, model: TfliteModel, name: str, new: bytes | Non
 def _with_front(old: bytearray, model: TfliteModel, new: Mapping[str, bytes | None], place: str) -> bytearray:
     """The file behind a new root whose metadata are the old ones and `new`; None leaves one out."""
     if any(extent is not None and _behind(old, extent) for extent in model.buffers):
-        raise InputError("its weights stand behind the flatbuffer, and would have to move; nothing can be added", place)
+        raise InputError("its weights follow the flatbuffer, and would have to move; nothing can be added", place)
     file = Flatbuffer(bytes(old))
     root = file.root()
     if any(root.place(slot) is not None for slot in range(_LAST_FIELD + 1, 64)):
         raise InputError("its root has fields that this version does not know; nothing can be added", place)
-    kept = [at for at, (name, _) in zip(_leads(file, root, _METADATA), model.metadata, strict=True) if name not in new]
+    kept = [at for at, (name, _) in zip(leads(file, root, _METADATA), model.metadata, strict=True) if name not in new]
     added = [(name, content) for name, content in new.items() if content is not None]
-    buffers = _leads(file, root, _BUFFERS)
+    buffers = leads(file, root, _BUFFERS)
 
     # Every part has a fixed size, so that places are known before anything is filled in.
     root_at = 8 + _padded(4 + 2 * (_LAST_FIELD + 1), 4)
@@ -197,9 +197,9 @@ def _with_front(old: bytearray, model: TfliteModel, new: Mapping[str, bytes | No
     return front + old
 
 
-def _leads(file: Flatbuffer, root: Table, slot: int) -> list[int]:
+def leads(file: Flatbuffer, table: Table, slot: int) -> list[int]:
     """Where the entries of a vector of tables lead."""
-    vector = root.vector(slot, 4)
+    vector = table.vector(slot, 4)
     return [] if vector is None else [file.offset(vector[0] + 4 * i) for i in range(vector[1])]
 
 

@@ -34,7 +34,7 @@ from lowtide.transform.rounds import slice_of_file
 from lowtide.transform.tflite_file import TfliteParts
 from lowtide.write.flat_front import Bytes, Entry, Number, Numbers, Old, Table, Tables, Text, with_front
 from lowtide.write.slots import check_order
-from lowtide.write.tflite import KERNELS_BYTES
+from lowtide.write.tflite import KERNELS_BYTES, leads
 
 _CODES, _SUBGRAPHS, _BUFFERS, _METADATA, _LAST_FIELD = 1, 2, 4, 6, 9
 _GLUE_OPTIONS = {"CONCATENATION": 10, "SLICE": 0, "PAD": 0}
@@ -80,11 +80,11 @@ def parts_bytes(
     parsed = parse_file(data, place)
     file = parts.graph.file
     if not isinstance(file, TfliteParts) or file.source.model != parsed.model:
-        raise InputError("this is not the model that was cut; give the file that the graph was read from", place)
+        raise InputError("this is not the model that was tiled; give the file that the graph was read from", place)
     try:
         return _Writer(data, parsed, parts, file, place).file(order, offsets, kernels)
     except WireError as error:
-        raise InputError(f"the file is damaged beside the graph: {error}; export it again", place) from None
+        raise InputError(f"the file is damaged outside of the graph: {error}; export it again", place) from None
 
 
 class _Writer:
@@ -95,18 +95,16 @@ class _Writer:
         self.graph = parts.graph
         self.old = Flatbuffer(data)
         self.root = self.old.root()
-        self.main = OldTable(self.old, _leads(self.old, self.root, _SUBGRAPHS)[0])
-        self.tensor_tables = _leads(self.old, self.main, 0)
-        self.op_tables = _leads(self.old, self.main, 3)
-        self.codes: list[Old | Table] = [Old(at) for at in _leads(self.old, self.root, _CODES)]
+        self.main = OldTable(self.old, leads(self.old, self.root, _SUBGRAPHS)[0])
+        self.tensor_tables = leads(self.old, self.main, 0)
+        self.op_tables = leads(self.old, self.main, 3)
+        self.codes: list[Old | Table] = [Old(at) for at in leads(self.old, self.root, _CODES)]
         self.added: dict[tuple[str, int], int] = {}
-        self.buffers: list[Old | Table] = [Old(at) for at in _leads(self.old, self.root, _BUFFERS)]
+        self.buffers: list[Old | Table] = [Old(at) for at in leads(self.old, self.root, _BUFFERS)]
         if any(self.root.place(slot) is not None for slot in range(_LAST_FIELD + 1, 64)):
             raise InputError("its root has fields that this version does not know; nothing can be added", place)
         if any(e is not None and not self._inside(e.at, e.size) for e in parsed.model.buffers):
-            raise InputError(
-                "its weights stand behind the flatbuffer, and would have to move; nothing can be added", place
-            )
+            raise InputError("its weights follow the flatbuffer, and would have to move; nothing can be added", place)
 
     def _inside(self, at: int, size: int) -> bool:
         """Whether a buffer is held by a vector: its length precedes it."""
@@ -114,7 +112,7 @@ class _Writer:
 
     def file(self, order: Sequence[int], offsets: Mapping[int, int] | None, kernels: str) -> bytes:
         """All of it."""
-        subgraphs = [self._subgraph(order), *(Old(at) for at in _leads(self.old, self.root, _SUBGRAPHS)[1:])]
+        subgraphs = [self._subgraph(order), *(Old(at) for at in leads(self.old, self.root, _SUBGRAPHS)[1:])]
         metadata = self._metadata(order, offsets, kernels)
         fields: dict[int, Entry] = {}
         for slot in range(_LAST_FIELD + 1):
@@ -247,7 +245,7 @@ class _Writer:
     def _metadata(self, order: Sequence[int], offsets: Mapping[int, int] | None, kernels: str) -> list[Old | Table]:
         """The old ones but for those of which the parts need others."""
         own = (OFFLINE_PLAN, KERNELS, CONTROL_DEPENDENCIES)
-        tables = _leads(self.old, self.root, _METADATA)
+        tables = leads(self.old, self.root, _METADATA)
         listed = zip(tables, self.parsed.model.metadata, strict=True)
         kept: list[Old | Table] = [Old(at) for at, (name, _) in listed if name not in own]
         new: dict[str, bytes] = {}
@@ -286,9 +284,3 @@ def _quant(quant: Quant | None) -> Table:
 
 def _type(name: str) -> int:
     return next(number for number, (known, _) in TYPES.items() if known == name)
-
-
-def _leads(file: Flatbuffer, table: OldTable, slot: int) -> list[int]:
-    """Where the entries of a vector of tables lead."""
-    vector = table.vector(slot, 4)
-    return [] if vector is None else [file.offset(vector[0] + 4 * i) for i in range(vector[1])]

@@ -6,10 +6,13 @@ import random
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 import lowtide
+import lowtide.stop
 from lowtide.api.default import plan_request
 from lowtide.api.default.request import Request, Tell
 from lowtide.api.job import Job
@@ -83,3 +86,42 @@ def test_today_is_an_arena_where_the_plan_is_one() -> None:
     assert seen is not None
     assert (seen.today_bytes, seen.planned_bytes) == (256, 256)
     assert seen.better
+
+
+class _Clock:
+    """A clock that goes on by so many seconds at each look."""
+
+    def __init__(self, seconds: float) -> None:
+        self.now, self.seconds = 0.0, seconds
+
+    def perf_counter(self) -> float:
+        """What it shows."""
+        self.now += self.seconds
+        return self.now
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0.02, 0.5])
+def test_the_plan_does_not_depend_on_the_speed_of_the_clock(
+    seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as the clock does not end its searches: those that end by themselves, and those that counts end. What
+    one plan leaves behind does not matter to the next either."""
+    ended = 0
+    for model, target in models(tmp_path)[2:4]:
+        plans = list[dict[str, object]]()
+        for speed in (0.0, 1e-5):
+            monkeypatch.setattr(lowtide.stop, "time", _Clock(speed))
+            request = Request.of(model, None, None, target, {}, None, ())
+            plan = plan_request(replace(request, seconds=seconds))
+            plans.append(untimed(msgspec.to_builtins(plan)))
+        assert plans[0] == plans[1]
+        ended += plans[0]["stopped"] == "time"
+    assert (ended > 0) == (seconds < 0.1)
+
+
+def untimed(value: Any) -> Any:
+    """What a plan says, without what says how long it took."""
+    if isinstance(value, dict):
+        return {key: untimed(each) for key, each in value.items() if "seconds" not in key}
+    return [untimed(each) for each in value] if isinstance(value, list) else value

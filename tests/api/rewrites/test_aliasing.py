@@ -96,14 +96,14 @@ def test_a_target_file_says_what_its_code_generator_can_do(net: Path, tmp_path: 
 @pytest.mark.parametrize("name", [name for name in BUILT_IN if name not in ("generic", "strict", "hmcos", "loops")])
 def test_runtimes_with_rules_of_their_own_refuse(net: Path, name: str):
     """By name: their kernels copy."""
-    with pytest.raises(InputError, match="copies what a concat joins"):
+    with pytest.raises(InputError, match="copies the operands of a concat"):
         lowtide.research.plan(net, target=name, allow="alias")
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        ({"target": "strict"}, "strict copies pieces"),
+        ({"target": "strict"}, "strict copies slices"),
         ({"allow": "alias,recompute"}, "does not go with such changes"),
         ({"max_ops": 20}, "changes no op and no bit"),
         ({"exact_bits": True}, "changes no op and no bit"),

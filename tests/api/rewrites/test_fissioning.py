@@ -187,12 +187,12 @@ def test_of_many_reasons_the_first_are_said() -> None:
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({}, "needs --budget or --max-overhead"),
     ({"budget": "50%", "max_overhead": "10%"}, "takes one of them"),
-    ({"budget": "50%", "method": "chen"}, "runs ops again and cuts none"),
+    ({"budget": "50%", "method": "chen"}, "recomputes operators and tiles none"),
     ({"budget": "50%", "method": "microbatch", "allow": f"{ALLOW},swap"}, "moves nothing"),
     ({"budget": "50%", "method": "microbatch", "options": {"parts": "1"}}, "parts is 1"),
     ({"budget": "50%", "method": "microbatch", "options": {"parts": "99"}}, "parts is 99"),
     ({"budget": "50%", "exact_bits": True}, "another order"),
-    ({"budget": "50%", "max_ops": 5}, "not for training steps in parts"),
+    ({"budget": "50%", "max_ops": 5}, "not for tiled training steps"),
 ]
 
 
@@ -275,7 +275,7 @@ def test_merging_is_of_steps_in_parts() -> None:
     for words in ("merge", "recompute,merge", "fission,merge", "recompute,swap,merge"):
         with pytest.raises(InputError, match="recompute,fission,merge"):
             lowtide.research.plan(zoo.build(BERT).graph(), allow=words, budget="50%")
-    with pytest.raises(InputError, match="training steps whose ops say which rows"):
+    with pytest.raises(InputError, match="training steps whose operators have labels"):
         lowtide.research.plan(zoo.build("swiftnet_cell_a").graph(), allow=f"{ALLOW},merge", budget="50%")
 
 

@@ -8,10 +8,9 @@ import pytest
 
 import lowtide
 from lowtide.errors import InputError
-from lowtide.optimize.recompute.dropping import peak_of
 from lowtide.optimize.recompute.pofo import Pofo, with_transfers
 from lowtide.optimize.recompute.rotor import Rotor
-from lowtide.optimize.recompute.sequence import Sequenced
+from lowtide.optimize.recompute.sequence import Sequenced, peak_of
 from lowtide.optimize.recompute.swaps import Bandwidth, clock, in_nanoseconds, with_swaps
 from lowtide.stop import Limits
 from support.chains import chain_with_skips, step_of_a_chain

@@ -11,9 +11,8 @@ import pytest
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.optimize.recompute.blocks import Chain, best_chain
-from lowtide.optimize.recompute.dropping import peak_of
 from lowtide.optimize.recompute.rotor import Rotor, Stages, Tables, without_idle
-from lowtide.optimize.recompute.sequence import Sequenced, least_possible
+from lowtide.optimize.recompute.sequence import Sequenced, least_possible, peak_of
 from lowtide.stop import Limits
 from lowtide.verify.check.memory import work_out
 from lowtide.verify.check.recompute import footprints_of_runs

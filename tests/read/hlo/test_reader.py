@@ -171,7 +171,7 @@ def test_it_is_planned_and_bounded(tmp_path: Path, capsys: Captured):
         ("\n}\n", "\n", "does not end"),
         ("ROOT %tuple.12", "%tuple.12", "no instruction of the computation is its ROOT"),
         ("tanh(%x.1)", "tanh(%y.1)", "tanh.2 reads y.1"),
-        ("tanh(%x.1)", "tanh(%bitcast.3)", "does not stand before it"),
+        ("tanh(%x.1)", "tanh(%bitcast.3)", "does not come before it"),
         ("tanh(%x.1), ", "tanh(%x.1, ", "parenthesis"),
         ("%tanh.2 = f32[4,4]", "%tanh.2 = f32[4,-4]", "no size of a dimension"),
         ("%tanh.2 = f32[4,4]", "%tanh.2 = q32[4,4]", "no element type"),

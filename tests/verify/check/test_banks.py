@@ -183,7 +183,7 @@ def test_places_and_boards():
         ({"banks": ["psram=4@8"], "board": "esp32s3"}, "psram of the board is aligned to 32, and @8 asks for less"),
         ({"banks": ["a=4"], "budget": 4}, "--budget is for one arena"),
         ({"banks": ["a=4"], "places": {"t9": "a"}}, "'t9' is no tensor of the model"),
-        ({"banks": ["a=4"], "places": {"t1": "b"}}, "t1 is to lie in 'b'; the memories are a"),
+        ({"banks": ["a=4"], "places": {"t1": "b"}}, "t1 is to be in 'b'; the memories are a"),
         ({"banks": ["a=4"], "places": {"t1": "a,a"}}, "name each memory once"),
         ({"places": {"t1": "a"}}, "in no memory"),
         ({"board": "abacus"}, "there is no board 'abacus'"),

@@ -329,7 +329,7 @@ def test_only_what_can_be_cut(tmp_path: Path) -> None:
         '{"name": "a", "tensors": [{"id": 0, "size": 4, "kind": "input"}, {"id": 1, "size": 4, "kind": "output"}],'
         ' "ops": [{"id": 0, "inputs": [0], "outputs": [1]}]}'
     )
-    with pytest.raises(InputError, match="only ONNX and TFLite models are cut"):
+    with pytest.raises(InputError, match="only ONNX and TFLite models are tiled"):
         lowtide.research.plan(path, allow="fission")
     with pytest.raises(InputError, match="it may be all, fission"):
         lowtide.research.plan(path, allow="fusion")

@@ -9,14 +9,14 @@ import pytest
 
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.optimize.recompute.dropping import droppable, peak_of, turn_of, with_dropped
 from lowtide.optimize.recompute.registry import make_recompute, recompute_methods
-from lowtide.optimize.recompute.sequence import Sequenced, least_possible
+from lowtide.optimize.recompute.sequence import Sequenced, least_possible, peak_of
 from lowtide.stop import Limits
 from lowtide.verify.check.memory import work_out
 from lowtide.verify.check.recompute import footprints_of_runs
 from lowtide_research.recompute.checkmate import Checkmate
 from lowtide_research.recompute.chen import Chen, segmented
+from lowtide_research.recompute.dropping import droppable, turn_of, with_dropped
 from lowtide_research.recompute.dtr import Dtr
 from lowtide_research.recompute.fastsa import FastSA
 from lowtide_research.recompute.moccasin import moccasin

@@ -6,8 +6,7 @@ from random import Random
 
 import pytest
 
-from lowtide.optimize.recompute.dropping import peak_of
-from lowtide.optimize.recompute.sequence import least_possible
+from lowtide.optimize.recompute.sequence import least_possible, peak_of
 from lowtide.stop import Limits
 from lowtide_research.recompute import dtr
 from lowtide_research.recompute.dtr import Dtr

@@ -77,9 +77,9 @@ def allowed_banks(names: str | Sequence[str], banks: Sequence[Bank], of: str) ->
     for name in wanted:
         if name not in index:
             hint = did_you_mean(name, index)
-            raise InputError(f"{of} is to lie in {name!r}; the memories are {', '.join(index)}{hint}")
+            raise InputError(f"{of} is to be in {name!r}; the memories are {', '.join(index)}{hint}")
     if not wanted or len(set(wanted)) != len(wanted):
-        raise InputError(f"{of} is to lie in {', '.join(wanted) or 'nothing'}; name each memory once")
+        raise InputError(f"{of} is to be in {', '.join(wanted) or 'nothing'}; name each memory once")
     return tuple(index[name] for name in wanted)
 
 

@@ -29,6 +29,7 @@ def plan(
     slower: str | float | None = None,
     target: str | Target | None = None,
     dims: Dims = NO_DIMS,
+    max_tensor: Size | None = None,
     only: Sequence[str] | None = None,
     without: Sequence[str] = (),
 ) -> Plan:
@@ -54,6 +55,11 @@ def plan(
         ``"onnxruntime,portable"``: in onnxruntime on any processor.
     dims
         Sizes of free dimensions; usual ones are assumed for those that are not named, and `Plan.comparison` says so.
+    max_tensor
+        Bytes that a single tensor may have, also ``"128MiB"``, as accelerators limit their buffers: operators are tiled
+        until each tensor between two operators is within it, as far as `slower` allows. Graph inputs, graph outputs
+        and weights are not split. `Plan.largest_tensor_bytes` is the largest; above the limit the status is
+        ``"over_budget"``.
     only, without
         For research: names of the transformations that may be tried (`MEANS`), or that may not.
 
@@ -70,7 +76,7 @@ def plan(
     >>> lowtide.plan("zoo:nasnet_a_cifar").comparison.figure
     'arena'
     """
-    asked = Request.of(given(model, example), budget, slower, target, dims, only, without)
+    asked = Request.of(given(model, example), budget, slower, target, dims, only, without, max_tensor=max_tensor)
     return plan_request(asked)
 
 

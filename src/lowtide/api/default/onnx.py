@@ -15,6 +15,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import sha256
 from math import inf
 from pathlib import Path
@@ -33,6 +34,7 @@ from lowtide.graph import Kind
 from lowtide.plan import Plan, Status
 from lowtide.run.fresh_process import INPUTS
 from lowtide.run_reports import rounding
+from lowtide.target import resolve
 
 if TYPE_CHECKING:
     from lowtide.api.job import Job
@@ -138,6 +140,7 @@ class _Candidate:
     planned: FreshRun
     outputs: str
     slower: float | None
+    today_tensor_bytes: int = 0  # of the largest tensor that is limited, if any is
     predicted: ProcessMemory | None = None
     settled: bool = False
 
@@ -166,15 +169,24 @@ class _Candidate:
 
     @property
     def better(self) -> bool:
-        """Whether a user gains by it."""
-        return self.planned.model_bytes < self.today.model_bytes and not self.too_slow and bool(self.outputs)
+        """Whether a user gains by it: less memory, or no tensor above its limit where there was one."""
+        gains = self.makes_possible or self.planned.model_bytes < self.today.model_bytes
+        return gains and not self.too_slow and bool(self.outputs)
+
+    @property
+    def makes_possible(self) -> bool:
+        """Whether it keeps a limit of single tensors that the model does not keep today."""
+        rules = self.plan.rules
+        return not self.plan.above_limit and rules is not None and 0 < rules.max_tensor < self.today_tensor_bytes
 
     def fits(self, budget: int) -> bool:
-        return self.better and self.planned.model_bytes <= budget
+        return self.better and self.planned.model_bytes <= budget and not self.plan.above_limit
 
 
 def _best(candidates: list[_Candidate], budget: int | None) -> _Candidate:
     """The simplest of about the least memory; with a budget the fastest that fits."""
+    within = min(one.plan.above_limit for one in candidates)
+    candidates = [one for one in candidates if one.plan.above_limit == within]
     good = [one for one in candidates if one.better] or candidates
     fitting = [one for one in good if budget is not None and one.fits(budget)]
     if fitting:
@@ -201,24 +213,25 @@ class Trial:
 
     def order(self) -> Plan:
         """The plan of the optimised file that changes its order and places alone."""
-        job = self.request.job(self.optimized.path, {}, changes=False, target="onnxruntime")
+        job = self.request.job(self.optimized.path, {}, changes=False, target=self.request.limited("onnxruntime"))
         return self._solved(job)
 
     def changed(self, first: _Candidate, extra: float | None) -> Plan | None:
         """A plan with a changed graph, of which a run takes this part more than of the first, as predicted; None if it
-        does not save enough to be measured."""
+        does not save enough to be measured, nor has a smaller largest tensor where that is above its limit."""
         request = self.request
         settings: dict[str, float] = {"time": _TILES * request.seconds}
         block, nodes = first.plan.runtime_arena_bytes or 0, len(first.plan.order)
         enough = LEAST_GAIN * first.planned.model_bytes
-        if block < enough:
+        above = first.plan.above_limit
+        if block < enough and not above:
             return None
         rest = first.planned.model_bytes - block  # what is not tensors
         if request.budget_bytes is not None and request.budget_bytes > rest:
             settings["budget"] = request.budget_bytes - rest
         if extra is not None:
             settings["max_overhead"] = extra
-        job = request.job(self.optimized.path, {}, changes=True, target="onnxruntime", **settings)
+        job = request.job(self.optimized.path, {}, changes=True, target=request.limited("onnxruntime"), **settings)
         tiles = tuple(word for word in job.allow if word != "recompute")
         if not tiles:
             return None
@@ -226,7 +239,7 @@ class Trial:
         most = 0 if extra is None else nodes + int(extra * first.planned.median_seconds / _OP_SECONDS)
         plan = self._solved(replace(job, allow=tiles, max_ops=most, op_bytes=_OP_BYTES))
         saved = block - (plan.runtime_arena_bytes or 0) - _OP_BYTES * (len(plan.order) - nodes)
-        return plan if saved >= enough else None
+        return plan if saved >= enough or plan.above_limit < above else None
 
     def _solved(self, job: Job) -> Plan:
         return msgspec.structs.replace(self.request.solve(job, self.tell), optimized_from=self.optimized.origin)
@@ -274,6 +287,7 @@ class Trial:
                 ran,
                 _compared(own.outputs, setup.outputs, share),
                 request.slower,
+                self.today_tensor_bytes or 0,
                 predicted_process(setup.model, one.runtime_arena_bytes or 0, one.weights, inputs),
             )
             for (one, setup), ran in zip(tried, after, strict=True)
@@ -394,12 +408,21 @@ class Trial:
             "tensors_bound_bytes": plan.lower_bound_bytes if ordered else None,
             "sizes": request.shapes(load(request.path, request.dims)),
             "assumed": request.assumed,
+            "today_tensor_bytes": self.today_tensor_bytes,
         }
+
+    @cached_property
+    def today_tensor_bytes(self) -> int | None:
+        """Bytes of the largest tensor of the optimised file that the call limits; None: it limits none."""
+        if not self.request.max_tensor_bytes:
+            return None
+        return resolve(self.request.limited("onnxruntime")).largest_tensor(load(self.optimized.path))
 
     def _judged(self, plan: Plan, comparison: Comparison) -> Plan:
         """The plan with its comparison, under the budget."""
         budget = self.request.budget_bytes
         fits = budget is None or (comparison.better and comparison.planned_bytes <= budget)
+        fits = fits and not plan.above_limit
         status: Status = "ok" if fits else "over_budget"
         return msgspec.structs.replace(plan, comparison=comparison, status=status, budget_bytes=budget)
 

@@ -42,18 +42,23 @@ def plan_predicted(request: Request, tell: Tell) -> Plan:
     jobs, best = _jobs(request, graph), None
     problem = jobs[0].problem()
     for job in jobs:
-        if best is not None and job.allow and best.required_bytes <= _least(job, best):
+        if best is not None and job.allow and _rank(best) <= (0, _least(job, best)):
             break
         found = request.solve(job, tell)
-        if best is None or found.required_bytes < best.required_bytes:
+        if best is None or _rank(found) < _rank(best):
             best = found
             tell(msgspec.structs.replace(best, comparison=_comparison(request, best, problem), budget_bytes=budget))
-        if found.stopped == "interrupt" or (budget is not None and best.required_bytes <= budget):
+        if found.stopped == "interrupt" or (budget is not None and _rank(best) <= (0, budget)):
             break
     assert best is not None, "the first job changes nothing"
     if budget is not None:
         best = _judged(best, budget, jobs[-1])
     return msgspec.structs.replace(best, comparison=_comparison(request, best, problem))
+
+
+def _rank(plan: Plan) -> tuple[int, int]:
+    """Less is better: bytes of a tensor above its limit, then all bytes."""
+    return (plan.above_limit, plan.required_bytes)
 
 
 def _jobs(request: Request, graph: Graph) -> list[Job]:
@@ -81,7 +86,7 @@ def _least(job: Job, plan: Plan) -> int:
 
 def _judged(plan: Plan, budget: int, job: Job) -> Plan:
     """A plan under a budget, impossible where that is proved of all that the last search allows."""
-    status: Status = "ok"
+    status: Status = "over_budget" if plan.above_limit else "ok"
     if plan.required_bytes > budget:
         never = plan.stopped != "interrupt" and _least(job, plan) > budget
         status = "impossible" if never else "over_budget"
@@ -103,6 +108,7 @@ def _comparison(request: Request, plan: Plan, problem: Problem) -> Comparison:
     timed = plan.cost or plan.recomputation or plan.fission
     overhead = None if timed is None else timed.overhead
     planned = figure.planned_bytes or plan.required_bytes
+    makes_possible = bool(problem.target.above_limit(problem.graph)) and not plan.above_limit
     return Comparison(
         model=request.name,
         runtime=_runtime(target, figure.runtime),
@@ -113,8 +119,10 @@ def _comparison(request: Request, plan: Plan, problem: Problem) -> Comparison:
         outputs={"bits": "equal", None: "equal"}.get(plan.exactness, "rounding"),
         sizes=request.shapes(problem.graph),
         assumed=request.assumed,
+        today_tensor_bytes=problem.target.largest_tensor(problem.graph),
         # a compiler, which has no offsets yet, gains by those of an equal plan
-        better=plan.peak_bytes <= plan.own_order_peak_bytes if compiler else planned < figure.default_bytes,
+        better=makes_possible
+        or (plan.peak_bytes <= plan.own_order_peak_bytes if compiler else planned < figure.default_bytes),
     )
 
 

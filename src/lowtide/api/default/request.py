@@ -19,7 +19,7 @@ from lowtide.names import did_you_mean
 from lowtide.plan import Plan
 from lowtide.sizes import Dims, Size, parse_overhead, parse_size
 from lowtide.stop import Progress
-from lowtide.target import Target, resolve
+from lowtide.target import Target, resolve, with_fields
 
 MEANS: Mapping[str, str] = {
     "tile": "fission",
@@ -38,6 +38,8 @@ RUNTIME_FORMATS = {"onnxruntime": ".onnx", "tflm": ".tflite", "tflite": ".tflite
 """The format of the files that a runtime opens."""
 PORTABLE = "onnxruntime,portable"
 """The target of files that run on any processor."""
+
+SECONDS = 10.0  # of work of each search, where the call names none
 
 Tell = Callable[[Progress | str | Plan], None]
 """Called with how far a search is, with what is being done, or with the best plan so far and its comparison."""
@@ -59,10 +61,12 @@ class Request:
     only: tuple[str, ...] | None = None
     without: tuple[str, ...] = ()
     assumed: bool = False  # whether lowtide chose sizes in `dims`
-    seconds: float = 10.0
+    seconds: float = SECONDS
+    timed: bool = False  # whether the call names the seconds
     seed: int = 0
     # Whether the model is to be written: then only changes are tried that a file of its format can hold.
     to_write: bool = False
+    max_tensor_bytes: int = 0  # that a single tensor may have; 0: any number
     portable: bool = False  # for onnxruntime: whether the written file is to run on any processor
 
     @classmethod
@@ -76,8 +80,9 @@ class Request:
         only: Sequence[str] | None,
         without: Sequence[str],
         *,
-        seconds: float = 10.0,
+        seconds: float | None = None,
         seed: int = 0,
+        max_tensor: Size | None = None,
     ) -> Request:
         """A call's arguments. Raises `InputError` if one is wrong."""
         for name in (*(only or ()), *without):
@@ -95,8 +100,9 @@ class Request:
         target = "onnxruntime" if portable else target
         _check_target(model, target)
         request = cls(
-            model, budget_bytes, allowed, target, dict(dims), names, tuple(without), False, seconds, seed,
-            portable=portable,
+            model, budget_bytes, allowed, target, dict(dims), names, tuple(without), False,
+            SECONDS if seconds is None else seconds, seconds is not None, seed, portable=portable,
+            max_tensor_bytes=0 if max_tensor is None else parse_size(max_tensor, "max-tensor"),
         )  # fmt: skip
         check_time(request.seconds)
         return request
@@ -143,10 +149,16 @@ class Request:
 
     @property
     def target_name(self) -> str | Target:
-        """The target: that of the model's format unless the call names another."""
-        if self.target is not None:
-            return resolve(self.target, source=self.path).on_device(32)  # TFLM runs on microcontrollers
-        return "onnxruntime" if self.path.lower().endswith(".onnx") else "auto"
+        """The target: that of the model's format unless the call names another; with the call's limit of tensors."""
+        onnx = "onnxruntime" if self.path.lower().endswith(".onnx") else "auto"
+        target = onnx if self.target is None else resolve(self.target, source=self.path).on_device(32)  # for TFLM
+        return self.limited(target)
+
+    def limited(self, target: str | Target) -> str | Target:
+        """A target with the call's limit of single tensors."""
+        if not self.max_tensor_bytes:
+            return target
+        return with_fields(resolve(target, source=self.path), [f"max_tensor={self.max_tensor_bytes}"])
 
     def with_sizes(self) -> Request:
         """The request with a size for each free dimension: usual ones where the call says none."""
@@ -164,10 +176,13 @@ class Request:
         `lowtide.research.plan`."""
         settings = {"seed": self.seed, "time": self.seconds} | settings
         job = job_of(model, dims=dims, allow="all" if changes else (), **settings)
+        job = replace(job, search=replace(job.search, timed=self.timed))
         if not changes:
             return job
         job = with_all_means(job)
         words = tuple(word for word in job.allow if self._may(word))
+        if self.max_tensor_bytes and "fission" not in words:  # recomputation alone changes no tensor's size
+            words = tuple(word for word in words if word in ("seams", "alias"))
         if self.to_write and load(job.model, job.dims).dialect not in ("onnx", "tflite"):
             words = ()
         return replace(job, allow=words, costs=job.costs if words else None)

@@ -58,13 +58,15 @@ def _smallest_budget(request: Request, plan: Plan) -> Iterator[NextCommand]:
 def _commands(request: Request, plan: Plan, tell: Tell) -> Iterator[NextCommand]:
     comparison = plan.comparison
     assert comparison is not None, "a plan of plan_request"
+    if plan.above_limit:
+        yield NextCommand("plan", "the smallest limit that was found", {"--max-tensor": str(plan.largest_tensor_bytes)})
     if plan.stopped != "interrupt":
-        if request.is_file and request.path.lower().endswith(".tflite"):
+        if request.is_file and request.path.lower().endswith(".tflite") and not plan.above_limit:
             yield from _kernels(request, plan, tell)
             yield from _as_c(request, plan, tell)
         yield from _slower(request, plan, tell)
     kept = comparison.planned_bytes - (comparison.tensors_bytes or 0) if comparison.measured else 0  # at any size
-    if request.budget_bytes is not None and comparison.sizes and kept < request.budget_bytes:
+    if request.budget_bytes is not None and comparison.sizes and not plan.above_limit and kept < request.budget_bytes:
         yield NextCommand("fit", "the largest size that fits")
 
 
@@ -120,7 +122,7 @@ def _slower(request: Request, plan: Plan, tell: Tell) -> Iterator[NextCommand]:
     for step in STEPS:
         if step > request.slower:
             other = plan_predicted(replace(request, slower=step), tell)
-            if _fits(request, plan, other.required_bytes):
+            if not other.above_limit and (plan.above_limit or _fits(request, plan, other.required_bytes)):
                 gives = f"{size_text(other.required_bytes)}, with more time"
                 yield NextCommand("plan", gives, {"--slower": f"{round(100 * step)}%"})
                 return

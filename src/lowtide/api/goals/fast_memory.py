@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from lowtide.api.answer import Answer, PlanKeys
 from lowtide.api.goals.one_arena import OneArena
-from lowtide.api.job import NO_OPTIONS, Job, Options, Search
+from lowtide.api.job import NO_OPTIONS, Job, Options, Search, check_unlimited
 from lowtide.api.problem import Problem
 from lowtide.certificates import NoCertificate
 from lowtide.errors import InputError, NoOrderFoundError, sound
@@ -80,6 +80,7 @@ class FastMemory:
         """Tensors move, so that none has a place of its own; and there is no budget to stop at."""
         self._check_cuts(job)
         target = job.target
+        check_unlimited(target)
         if target.overlap != "never" or target.rule or not target.count_inputs:
             raise InputError(f"target {target.name} has one arena; spill under another one, as with --target generic")
         kept = {"--persistent": target.persistent, "--double-buffer": target.double_buffered, "--fix": target.fixed}
@@ -92,14 +93,14 @@ class FastMemory:
     def _check_cuts(self, job: Job) -> None:
         """What a plan may change in addition to moves: it may tile, for fewer bytes moved."""
         if "recompute" in job.allow:
-            raise InputError(
-                "--allow recompute is for one arena; with memories, ops run again by --moves rematerialise=true"
-            )
+            raise InputError("--allow recompute is for one arena; with memories, write --moves rematerialise=true")
         for word in ("alias", "loops"):
             if word in job.allow:
                 raise InputError(f"--allow {word} is for one arena; with memories name fission or seams")
         if job.named and self.moves.rematerialise:
-            raise InputError("--moves rematerialise=true runs ops again, and --allow cuts them; leave one of them out")
+            raise InputError(
+                "--moves rematerialise=true recomputes operators, and --allow tiles them; leave one of them out"
+            )
         if job.costs is not None:
             raise InputError(
                 "--cost and --max-overhead choose by time, and with memories bytes moved decide; leave one of them out"

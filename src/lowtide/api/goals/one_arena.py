@@ -180,7 +180,8 @@ class OneArena(Ordering):
         close_trace(limits, problem, keys, seconds)
         arena = layout.allocation
         required = runtime.required(problem.graph, op_ids(problem.graph, layout.order), arena.offsets)
-        keys = self._judged(_with_runtime(_with_arena(keys, layout), layout, required, block), runtime)
+        keys = _with_runtime(_with_arena(keys, layout), layout, required, block)
+        keys = self._judged(problem, keys, runtime)
         if block is not None:
             keys["runtime_unknown"] = runtime.unknown(problem.graph) or None
         keys["conflict"] = self._conflict(problem, keys, layout, limits)
@@ -192,16 +193,19 @@ class OneArena(Ordering):
     def _within_budget(self, answer: Answer, search: Search, limits: Limits) -> Answer | None:
         """An answer of higher peak that fits where this one does not: sizes rounded up may make that of its arena."""
         keys = answer.keys
-        if search.quick or not search.best or keys["status"] != "over_budget" or keys["stopped"] != "proof":
+        over = self.budget is not None and keys["required_bytes"] > self.budget and keys["status"] == "over_budget"
+        if search.quick or not search.best or not over or keys["stopped"] != "proof":
             return None
         other = self.solve(answer.problem, replace(search, quick=True), replace(limits, trace=None))
-        return other if other.keys["status"] == "ok" else None
+        return other if other.keys["required_bytes"] <= (self.budget or 0) else None
 
-    def _judged(self, keys: PlanKeys, runtime: Runtime) -> PlanKeys:
-        """Compare with the budget. Where several things are wrong, the most final one is said."""
+    def _judged(self, problem: Problem, keys: PlanKeys, runtime: Runtime) -> PlanKeys:
+        """Compare with the budget, and tensors with the target's limit. Where several things are wrong, the most final
+        one is said."""
+        graph, target = problem.graph, problem.target
         arena = keys.get("runtime_arena_bytes") or runtime.judged(keys["peak_bytes"], keys.get("arena_bytes", 0))
         status: Status = keys["status"]
-        if self.budget is not None and arena + self.reserve > self.budget:
+        if (self.budget is not None and arena + self.reserve > self.budget) or target.above_limit(graph):
             status = "over_budget"
         least = least_required(keys["lower_bound_bytes"], keys.get("runtime_parts"))
         if self.budget is not None and least + self.reserve > self.budget and keys["stopped"] != "interrupt":
@@ -212,13 +216,14 @@ class OneArena(Ordering):
             "required_bytes": arena + self.reserve,
             "budget_bytes": self.budget,
             "reserve_bytes": self.reserve or None,
+            "largest_tensor_bytes": target.largest_tensor(graph),
         }
 
     def _conflict(self, problem: Problem, keys: PlanKeys, layout: Layout, limits: Limits) -> PlanConflict | None:
         """Which tensors cannot share the arena: the budget less what else is required."""
         from lowtide.allocate.conflict import arena_conflict
 
-        if self.budget is None or keys["status"] not in ("over_budget", "impossible"):
+        if self.budget is None or keys["required_bytes"] <= self.budget:
             return None
         extra = keys["required_bytes"] - keys.get("arena_bytes", 0)
         return arena_conflict(problem.memory, layout, self.budget - extra, limits)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lowtide.api.answer import Answer, PlanKeys, op_ids
 from lowtide.api.goals.one_arena import OneArena, Ordering, close_trace, for_order, order_keys
-from lowtide.api.job import Job, Search
+from lowtide.api.job import Job, Search, check_unlimited
 from lowtide.api.problem import Problem
 from lowtide.errors import InputError
 from lowtide.plan import Status
@@ -72,6 +72,7 @@ class SeveralMemories(Ordering):
         from lowtide.allocate.banks.places import check_alignments
         from lowtide.runtimes.registry import runtime_of
 
+        check_unlimited(job.target)
         if job.named:
             raise InputError("--allow is for one arena; leave it out, or the memories")
         check_alignments(self.asked, job.target.alignment)

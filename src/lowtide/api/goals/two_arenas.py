@@ -33,7 +33,7 @@ class ArenaMemories:
         strange = [name for name in self.places if name not in (HEAD, TAIL)]
         if strange:
             raise InputError(
-                f"{strange[0]!r} lies in TFLM's head like all tensors; place head or tail, as in tail=psram"
+                f"{strange[0]!r} is in TFLM's head, as all tensors are; place the head or the tail, as in tail=psram"
             )
 
     def keys(
@@ -85,8 +85,8 @@ class ArenaMemories:
 def unknown_arenas(graph: Graph) -> InputError:
     """Why a model cannot be planned for a runtime's arenas in several memories."""
     return InputError(
-        "what TFLM keeps beside the tensors is known for .tflite files that Vela has not compiled; plan for memories "
-        "under another target, as --target generic",
+        "what TFLM keeps in addition to the tensors is known only of .tflite files that Vela has not compiled; plan "
+        "for memories under another target, as --target generic",
         graph.source or graph.name,
     )
 

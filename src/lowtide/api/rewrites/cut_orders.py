@@ -46,6 +46,11 @@ class Proposal:
         return len(self.parts.graph.ops)
 
     @property
+    def above_limit(self) -> int:
+        """Bytes by which the largest tensor is above the target's limit."""
+        return self.problem.target.above_limit(self.parts.graph)
+
+    @property
     def own_peak(self) -> int:
         """Bytes of the parts in their own order."""
         return self.problem.own_order_peak_bytes
@@ -154,7 +159,9 @@ class PartOrders:
         enough, memory = self.enough(proposal), proposal.problem.memory
         for recut in recuts(self.cutter, self.memory, proposal.parts, memory, limits, enough):
             if len(recut.graph.ops) <= (self.job.max_ops or _MOST_PARTS) and self.in_time(recut):
-                yield replace(proposal, parts=recut, problem=Problem.of(recut.graph, proposal.problem.target))
+                other = replace(proposal, parts=recut, problem=Problem.of(recut.graph, proposal.problem.target))
+                if other.above_limit <= proposal.above_limit:
+                    yield other
 
 
 def _same_span(limits: Limits) -> Limits:

@@ -114,18 +114,20 @@ class CutSearch:
         """Bytes that a plan requires, those of its ops among them."""
         return answer.keys["required_bytes"] + self.job.op_bytes * len(answer.graph.ops)
 
-    def _rank(self, answer: Answer) -> tuple[int, int]:
-        """Less is better: bytes in all; within so many ops, where the runtime keeps bytes for each, the peak, as long
-        as all of it is below what is needed without cuts."""
-        required = self._required(answer)
+    def _rank(self, answer: Answer) -> tuple[int, int, int]:
+        """Less is better: bytes of a tensor above its limit; then bytes in all; within so many ops, where the runtime
+        keeps bytes for each, the peak, as long as all of it is below what is needed without cuts."""
+        required, above = self._required(answer), answer.above_limit
         if not self._few_ops or self.goal.budget is not None or not self.keeps:
-            return (required, 0)
-        return (int(required >= self._required(self.uncut)), answer.keys.get("arena_bytes") or 0)
+            return (above, required, 0)
+        return (above, int(required >= self._required(self.uncut)), answer.keys.get("arena_bytes") or 0)
 
     def _pruned(self, proposal: Proposal, best: Answer) -> bool:
         """Whether no order of some parts gives a better plan than there is: one op alone needs as much."""
-        if not self.keeps:
+        if not self.keeps or best.above_limit:
             return False
+        if proposal.above_limit:
+            return True
         least = largest_single_op(proposal.problem.memory)
         if self._few_ops:
             return least >= (best.keys.get("arena_bytes") or 0)
@@ -171,7 +173,8 @@ class CutSearch:
             return proposals
         room = self.goal.room(self.problem) or 0
         return sorted(
-            [*proposals, *others], key=lambda each: max(room, each[1].required if self.keeps else each[1].peak)
+            [*proposals, *others],
+            key=lambda each: (each[1].above_limit, max(room, each[1].required if self.keeps else each[1].peak)),
         )
 
     def sections_alone(self) -> list[Proposal]:
@@ -192,24 +195,30 @@ class CutSearch:
         before, left = self.unfinished, self.limits.left_seconds
         self.unfinished = False
         proposals = self._regions(None) if "fission" in self.job.allow and self.joins else []
-        soon = not self.unfinished and left - self.limits.left_seconds <= _MATERIALISED * self.limits.seconds
+        soon = not self.unfinished and left - self.limits.left_seconds <= _MATERIALISED * self.limits.all_seconds
         self.unfinished = self.unfinished or before
         if self._forwards(proposals, soon=soon):
-            proposals += self._forwarded(min([self.uncut.keys["peak_bytes"], *(p.peak for p in proposals)]))
+            peaks = [
+                (self.uncut.keys["peak_bytes"], self.uncut.above_limit),
+                *((p.peak, p.above_limit) for p in proposals),
+            ]
+            proposals += self._forwarded(min(peak + MAX_BYTES * above for peak, above in peaks))
         seamed = self._seams() if "seams" in self.job.allow and not self.interrupted else None
         if seamed is not None:
             proposals.append(seamed)
             proposals += self._regions(seamed) if "fission" in self.job.allow and not self.interrupted else []
         proposals = [p for p in proposals if self._in_time(p.parts)]
         if not self.keeps:
-            return sorted(proposals, key=lambda p: p.peak)
+            return sorted(proposals, key=lambda p: (p.above_limit, p.peak))
         room = None if self.goal.budget is None else self.goal.budget - self.goal.reserve
-        less = [p for p in proposals if p.required < self._required(self.uncut)] or proposals
+        less = [p for p in proposals if p.required < self._required(self.uncut)]
+        less = proposals if self.uncut.above_limit or not less else less
 
-        def promise(proposal: Proposal) -> tuple[int, int]:
+        def promise(proposal: Proposal) -> tuple[int, int, int]:
+            above = proposal.above_limit
             if room is not None and proposal.required <= room:
-                return (0, proposal.ops)
-            return (proposal.peak if self._few_ops and room is None else proposal.required, proposal.ops)
+                return (above, 0, proposal.ops)
+            return (above, proposal.peak if self._few_ops and room is None else proposal.required, proposal.ops)
 
         return sorted(less, key=promise)[:_TRIED]
 
@@ -241,15 +250,18 @@ class CutSearch:
 
     def _forwards(self, others: Sequence[Proposal], *, soon: bool) -> bool:
         """Whether to look for regions that forward slices, which takes longer: when the other search is soon through,
-        and a budget is not met by its regions; with `unjoined` when there is time."""
+        and a budget is not met by its regions; with `unjoined` when there is time; wherever a tensor is above its
+        limit."""
         job, graph = self.job, self.problem.graph
+        too_large = min([self.uncut.above_limit, *(p.above_limit for p in others)]) > 0
         if self.interrupted or "fission" not in job.allow or self.first is not None:
             return False
-        if graph.dialect != "onnx" or self.keeps or (job.costs is not None and job.costs.timed):
+        kept = self.problem.target.rule == "tflm" if too_large else self.keeps
+        if graph.dialect != "onnx" or kept or (job.costs is not None and job.costs.timed):
             return False
         room = self.goal.room(self.problem)
         met = self.goal.budget is not None and room is not None and any(p.peak <= room for p in others)
-        return "unjoined" in job.allow or (soon and not met)
+        return "unjoined" in job.allow or too_large or (soon and not met)
 
     def _forwarded(self, below: int) -> list[Proposal]:
         """The best regions along the best order that forward slices to others, if they need less than some bytes."""
@@ -331,7 +343,7 @@ class CutSearch:
     def _until(self, share: float) -> Limits:
         """Limits of a search that is over after a share of the time, or of what is left where little of it is."""
         late = self.limits.share(_LATE if self.first is None else _NESTED)
-        return max(self.limits.until(share), late, key=lambda limits: limits.seconds)
+        return max(self.limits.until(share), late, key=lambda limits: limits.all_seconds)
 
     def best_at_peak(self) -> Answer | None:
         """The best plan with tiles where the order of `uncut` is highest; None: there is none, or Ctrl-C came first."""

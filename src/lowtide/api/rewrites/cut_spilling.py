@@ -92,9 +92,11 @@ def traffic_moves(job: Job, problem: Problem, limits: Limits) -> tuple[Answer, l
     the fast memory, and no cut either."""
     check_format(problem, job.allow)
     if "unjoined" in job.allow:
-        raise InputError("pieces are handed on in one arena; leave out unjoined, or --memory")
+        raise InputError(
+            "tensors that are not materialised are for plans of one arena; leave out unjoined, or --memory"
+        )
     if "halos" in job.allow:
-        raise InputError("rows run again in one arena; leave out halos, or --memory")
+        raise InputError("recomputed halos are for plans of one arena; leave out halos, or --memory")
     search = CutSpilling(job, problem, limits)
     try:
         uncut = search.goal.solve(problem, job.search, search.limits.until(_UNCUT))

@@ -40,12 +40,14 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
     if ALL in listed and set(listed) - {"", ALL}:
         raise InputError("--allow all means all of the others; name it alone")
     if "accumulate" in listed and "seams" not in listed:
-        raise InputError("accumulate is how sums at seams are added up; write --allow seams,accumulate")
+        raise InputError(
+            "accumulate says how sums are added up where a concat is eliminated; write --allow seams,accumulate"
+        )
     for word in ("halos", "unjoined", "rounds"):
         if word in listed and "fission" not in listed:
             raise InputError(f"{word} is about how fission tiles; write --allow fission,{word}")
     if "merge" in listed and not {"recompute", "fission"} < set(listed):
-        raise InputError("merge is of products in a training step in parts; write --allow recompute,fission,merge")
+        raise InputError("merge is for products in a tiled training step; write --allow recompute,fission,merge")
     words = {word for word in listed if word}
     pairs = ({"recompute", "fission"}, {"recompute", "swap"}, {"recompute", "fission", "swap"})
     tiled = {"recompute", "fission"} <= words and not {"swap", "loops"} & words
@@ -75,11 +77,14 @@ def tile_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tu
     check_format(problem, job.allow)
     timed = job.costs is not None and job.costs.timed
     if "unjoined" in job.allow and timed:
-        raise InputError("ways are timed with what they put together; leave out unjoined, or --cost and --max-overhead")
+        raise InputError(
+            "time is predicted for tiles that are concatenated; leave out unjoined, or --cost and --max-overhead"
+        )
     if "rounds" in job.allow and timed:
-        raise InputError("nobody has measured parts of parts; leave out rounds, or --cost and --max-overhead")
+        raise InputError("tiles of tiles were never measured; leave out rounds, or --cost and --max-overhead")
     uncut = goal.solve(problem, job.search, limits.until(ORDER))
-    bounds = [] if uncut.keys["stopped"] == "interrupt" else _region_bounds(job, problem, uncut, limits)
+    open_ended = uncut.keys["stopped"] == "interrupt" or uncut.above_limit  # which no bound of the peak speaks of
+    bounds = [] if open_ended else _region_bounds(job, problem, uncut, limits)
     search = CutSearch(job, goal, problem, uncut, limits)
     search.joins = all(bound.bytes < uncut.keys["peak_bytes"] for bound in bounds)
     search.least = min((bound.bytes for bound in bounds), default=0)
@@ -128,7 +133,8 @@ class Tile(Move[Answer]):
         limits.interrupt.seen |= search.interrupted
         if best is None:
             return None
-        if best.keys["required_bytes"] >= search.uncut.keys["required_bytes"]:
+        before, after = ((a.above_limit, a.keys["required_bytes"]) for a in (search.uncut, best))
+        if after >= before:
             self.rejected = best
             return None
         best = best.under(search.job.allow)
@@ -166,7 +172,7 @@ def _by_sections(search: CutSearch, *, least: bool) -> CutSearch | None:
     sectioned = by_sections(problem.graph, chosen)
     own = Problem.of(sectioned.graph, problem.target)
     half = limits.until(_SECTIONS)
-    uncut = search.goal.solve(own, job.search, half.at_most(limits.seconds * ORDER))
+    uncut = search.goal.solve(own, job.search, half.at_most(limits.all_seconds * ORDER))
     bounds = _region_bounds(job, own, uncut, limits) if least else []
     if any(bound.bytes >= search.uncut.keys["peak_bytes"] and not bound.joined for bound in bounds):
         return None
@@ -188,7 +194,7 @@ def _region_bounds(job: Job, problem: Problem, uncut: Answer, limits: Limits) ->
         footprint[at] = size
     bounds = []
     for joined in (False, True):
-        search = Limits(seconds=min(limits.left_seconds, limits.seconds * _BOUND))
+        search = limits.at_most(limits.all_seconds * _BOUND)
         cutter, goal = Cutter(problem.graph), uncut.keys["peak_bytes"]
         bounds.append(region_bound(cutter, problem.memory, footprint, goal, search, materialised=joined))
         if bounds[-1].bytes >= goal:
@@ -209,12 +215,13 @@ def check_format(problem: Problem, allow: Sequence[str] = ()) -> None:
         fix = "plan it without --allow fission" if allow else "name a file of one of these formats"
         if problem.graph.dialect == "labels":
             fix = "say `--allow recompute,fission --budget 40%` for a training step whose ops have labels"
-        raise InputError(f"only ONNX and TFLite models are cut; {fix}", problem.place)
+        raise InputError(f"only ONNX and TFLite models are tiled; {fix}", problem.place)
     if "seams" in allow and problem.graph.dialect != "onnx":
-        raise InputError("only ONNX models are cut at seams; leave seams out of --allow", problem.place)
+        raise InputError("concats are eliminated only in ONNX models; leave seams out of --allow", problem.place)
     if "unjoined" in allow and (problem.graph.dialect != "onnx" or problem.target.rule == "tflm"):
         raise InputError(
-            "only ONNX models hand pieces on, and not for TFLM; leave unjoined out of --allow", problem.place
+            "tensors stay unmaterialised only in ONNX models, and not for TFLM; leave unjoined out of --allow",
+            problem.place,
         )
     if "rounds" in allow and problem.target.rule == "tflm":
-        raise InputError("nothing is cut again for TFLM; leave rounds out of --allow", problem.place)
+        raise InputError("tiles are not tiled again for TFLM; leave rounds out of --allow", problem.place)

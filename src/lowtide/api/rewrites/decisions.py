@@ -88,7 +88,7 @@ def part_graph(plan: Plan, model: Graph | str | Path, dims: Dims = NO_DIMS) -> P
     assert result is not None, plan.graph
     listed = {op.id: (op.part.inputs, op.part.outputs) for op in plan.ops if op.part is not None}
     if _new_ops(result) != listed:
-        raise InputError("its parts are not what its rewrites give; plan the model again", place)
+        raise InputError("its tiles do not follow from its rewrites; plan the model again", place)
     return result
 
 
@@ -131,7 +131,9 @@ def decision_of(plan: Plan, graph: Graph, target: Target) -> Decision:
     try:
         aliases = tuple(known[r.tensor, r.of, r.op, r.offset] for r in listed)
     except KeyError:
-        raise InputError("its tensors cannot lie in others so; plan the model again", user.source) from None
+        raise InputError(
+            "its tensors cannot be allocated in others as it says; plan the model again", user.source
+        ) from None
     return Decision(tuple(found), aliases, tuple(plan.order))
 
 

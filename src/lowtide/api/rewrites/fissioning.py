@@ -133,7 +133,7 @@ def step_front(job: Job, report: Callable[[Progress], None] | None = None) -> Fr
 def _check(job: Job, goal: OneArena, problem: Problem) -> None:
     if problem.graph.dialect != "labels":
         raise InputError(
-            f"--allow {','.join(job.allow)} is for training steps whose ops say which rows they need: a graph JSON "
+            f"--allow {','.join(job.allow)} is for training steps whose operators have labels: a graph JSON "
             "with `labels`, or zoo:magis_*; name recompute or fission alone",
             problem.place,
         )
@@ -141,16 +141,18 @@ def _check(job: Job, goal: OneArena, problem: Problem) -> None:
     if others:
         raise InputError(f"--allow {others[0]} is for models, not for training steps; leave it out", problem.place)
     if job.target.rule or job.target.allocates_one_by_one:
-        raise InputError(f"target {job.target.name} runs each op of a file once; plan under --target generic")
+        raise InputError(f"target {job.target.name} runs each operator of a file once; plan under --target generic")
     if job.max_ops or goal.spread or job.exact_bits:
         raise InputError(
-            "--max-ops, --spread and --exact-bits are not for training steps in parts: sums over parts are added in "
+            "--max-ops, --spread and --exact-bits are not for tiled training steps: sums over tiles are added in "
             "another order; leave them out"
         )
     if isinstance(job.repeats, Microbatch) and "swap" in job.allow:
         raise InputError(f"--method {job.repeats.name} moves nothing; leave swap out of --allow, or the method")
     if job.repeats is not None and not isinstance(job.repeats, Microbatch | StepSearch):
-        raise InputError(f"--method {job.repeats.name} runs ops again and cuts none; use --allow recompute with it")
+        raise InputError(
+            f"--method {job.repeats.name} recomputes operators and tiles none; use --allow recompute with it"
+        )
 
 
 class _Step:

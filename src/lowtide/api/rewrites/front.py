@@ -70,10 +70,14 @@ def front(
         costs = find_costs(cost, 0.0 if cost is None else None)
         return step_front(Job(model, dims, rules, goal, search, words, costs=costs), report)
     if words[-1:] not in (("recompute",), ("swap",)) or ("swap" not in words and cost is not None):
-        raise InputError("a front is of --allow recompute, or, with --cost, of swap, recompute,swap, recompute,fission")
+        raise InputError(
+            "a Pareto front needs --allow recompute or, with --cost, swap, recompute,swap, recompute,fission"
+        )
     job = Job(model, dims, rules, goal, search, words, costs=find_costs(cost))
     if job.target.rule:
-        raise InputError(f"target {job.target.name} runs each op of the file once; name another, as --target generic")
+        raise InputError(
+            f"target {job.target.name} runs each operator of the file once; name another, as --target generic"
+        )
     problem, limits = job.problem(), search.limits(None, report)
     host = host_of(job, problem.graph)
     order = goal.find_order(problem, search, limits.until(_ORDER)).order

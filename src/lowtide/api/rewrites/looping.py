@@ -87,7 +87,9 @@ def check_looping(job: Job, goal: OneArena, problem: Problem) -> None:
         raise InputError("--allow loops starts from the best order; leave out --method")
     if not problem.graph.dialect:
         fix = "give a model file, or a graph JSON whose `dialect` says whose op types it has"
-        raise InputError(f"it does not say what its ops mean, so that no rows are known; {fix}", problem.place)
+        raise InputError(
+            f"the graph does not say what its operators mean, so that no access is known; {fix}", problem.place
+        )
 
 
 def _best_path(
@@ -167,8 +169,8 @@ def _handing(rules: LoopRules, problem: Problem, order: Sequence[int], limits: L
         return best
     listed = ", ".join(repr(t.label) for t in inputs[:3]) or "none"
     raise InputError(
-        f"--stream-input: no input can be handed over in rows (inputs: {listed}): an op reads all of it at once, or "
-        "its readers are not in one loop; leave it out",
+        f"--stream-input: no input can be streamed row by row (inputs: {listed}): an operator reads all of it "
+        "at once, or its readers are not in one loop; leave it out",
         problem.place,
     )
 

@@ -42,6 +42,8 @@ def _words(job: Job, graph: Graph) -> tuple[str, ...]:
         return (("fission", "rounds", "seams") if onnx else ("fission",)) if tiled else ()
     if not isinstance(job.goal, OneArena) or job.rules.named:
         return ()
+    if job.target.max_tensor and (graph.dialect == "labels" or adapter(graph) is None):
+        return ()
     if job.target.name.partition(",")[0] == "loops":
         return ("loops",)
     if job.target.chains != "apart" or job.target.wholes_as_filed:

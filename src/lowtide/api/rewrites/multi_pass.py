@@ -146,7 +146,7 @@ def check_multi_pass(job: Job, goal: OneArena, problem: Problem) -> None:
         )
     if problem.graph.dialect != "onnx":
         what = "ONNX models, and training steps whose ops have labels (zoo:magis_*),"
-        raise InputError(f"only {what} are cut and run again; name recompute or fission alone", problem.place)
+        raise InputError(f"only {what} can be tiled with recomputation; name recompute or fission alone", problem.place)
     if job.exact_bits:
         raise InputError("--allow fission,recompute adds up in another order; leave out --exact-bits, or recompute")
     if job.max_ops or goal.spread or job.repeats is not None or (job.costs is not None and job.costs.given):

@@ -11,6 +11,7 @@ from math import inf
 from lowtide.api.answer import Answer
 from lowtide.api.goals import FastMemory, OneArena
 from lowtide.api.job import Job
+from lowtide.graph import MAX_BYTES
 from lowtide.search.driver import Key, Objective
 
 
@@ -24,7 +25,8 @@ def objective_of(job: Job) -> Objective[Answer]:
 
 @dataclass(frozen=True)
 class LeastMemory:
-    """The fewest required bytes; within a budget the least work, whose unit is the same in all plans of a call."""
+    """Tensors within the target's limit first, then the fewest required bytes; within a budget the least work, whose
+    unit is the same in all plans of a call."""
 
     budget: int | None  # bytes that a plan may require; None: it is to require as few as possible
     op_bytes: int = 0  # bytes that each op counts for
@@ -32,14 +34,19 @@ class LeastMemory:
     thorough: bool = False
 
     def key(self, plan: Answer) -> Key:
-        """Bytes above the budget, or required bytes; then work, required bytes, operators, and the peak."""
+        """Bytes above the budget, or required bytes, behind any byte of a tensor above its limit; then work, required
+        bytes, operators, and the peak."""
         required = plan.keys["required_bytes"] + self.op_bytes * len(plan.graph.ops)
         above = required if self.budget is None else max(0, required - self.budget)
+        above += MAX_BYTES * plan.above_limit
         return (above, _work(plan), required, len(plan.graph.ops), plan.keys["peak_bytes"])
 
     def is_enough(self, plan: Answer) -> bool:
-        """Whether it is within the budget; of training steps, whether it takes no more time than the step, too."""
+        """Whether it is within the budget and the limit of tensors; of training steps, whether it takes no more time
+        than the step, too."""
         fission = plan.keys.get("fission")
+        if plan.above_limit:
+            return False
         slower = fission is not None and fission.overhead > 0
         return self.budget is not None and plan.keys["required_bytes"] <= self.budget and not (self.thorough or slower)
 

@@ -55,8 +55,8 @@ def recompute_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) 
     _check_method(job, problem)
     if job.exact_bits and any(rounds_by_neighbours(problem.graph, op) for op in problem.graph.ops):
         raise InputError(
-            "its tensors have half precision, which onnxruntime rounds by which nodes are neighbours: an op that runs "
-            "again may move a bit; leave out --exact-bits, or recompute",
+            "its tensors have half precision, and onnxruntime's rounding of it depends on neighbouring nodes: a "
+            "recomputed operator may change a bit; leave out --exact-bits, or recompute",
             problem.place,
         )
     host = host_of(job, problem.graph)

@@ -38,7 +38,7 @@ def write_repeated(
         hidden = _only_in_bodies(op)
         if hidden - {t.id for t in graph.tensors}:
             raise InputError(
-                f"{op.label} has a body that reads what runs again, and names in bodies are not changed; write the "
+                f"{op.label} has a body that reads a recomputed tensor, and names in bodies are not changed; write the "
                 "plan alone",
                 str(source),
             )
@@ -61,8 +61,8 @@ def repeated_graph(plan: Plan, model: Graph | str | Path, dims: Dims = NO_DIMS) 
     own = [clones.get(v, v) for v in plan.order]
     place = graph.source or graph.name
     if not set(own) <= set(graph.index_of):
-        raise InputError("its order has ops that are not there; plan the model again", place)
+        raise InputError("its order names operators that the model does not have; plan the model again", place)
     runs = apply(graph, [graph.index_of[v] for v in own])
     if list(runs.order) != plan.order or list(runs.rewrites) != list(plan.rewrites or ()):
-        raise InputError("its rewrites are not what its order gives; plan the model again", place)
+        raise InputError("its rewrites do not follow from its order; plan the model again", place)
     return graph, runs

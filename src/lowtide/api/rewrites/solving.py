@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lowtide.api.answer import Answer, PlanKeys
 from lowtide.api.goals import FastMemory, OneArena
-from lowtide.api.job import Job
+from lowtide.api.job import Job, check_unlimited
 from lowtide.api.problem import Problem
 from lowtide.api.rewrites.cut_spilling import traffic_moves
 from lowtide.api.rewrites.cutting import ORDER, tile_moves
@@ -61,6 +61,9 @@ def _opening_and_moves(job: Job, problem: Problem, limits: Limits) -> tuple[Answ
     if isinstance(goal, FastMemory):
         return traffic_moves(job, problem, limits)
     assert isinstance(goal, OneArena), goal
+    untiled = "recompute" in words and "fission" not in words
+    if untiled or {"loops", "swap"} & words or problem.graph.dialect == "labels":
+        check_unlimited(problem.target)
     if "loops" in words:
         return loop_moves(job, goal, problem, limits)
     of_step = problem.graph.dialect == "labels" or not {"swap", "merge"}.isdisjoint(words)
@@ -142,7 +145,9 @@ def check_aliases(job: Job, problem: Problem) -> None:
     if "alias" not in job.allow:
         return
     if problem.graph.dialect not in ("onnx", "tflite"):
-        raise InputError("only of ONNX and TFLite models is known which bytes are pieces of which", problem.place)
+        raise InputError(
+            "which tensors can be allocated in others is known only of ONNX and TFLite models", problem.place
+        )
     if job.allow == ("alias",) and (job.max_ops or job.exact_bits or job.costs is not None):
         raise InputError(
             "--allow alias changes no op and no bit; leave out --max-ops, --exact-bits, --cost and --max-overhead"

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from lowtide.errors import InputError
 from lowtide.optimize.recompute.blocks import LEAST, Chain, best_chain
-from lowtide.optimize.recompute.dropping import peak_of
 from lowtide.optimize.recompute.method import Repeated
 from lowtide.optimize.recompute.rotor import (
     Rotor,
@@ -30,7 +29,7 @@ from lowtide.optimize.recompute.rotor import (
     stages_of,
     without_idle,
 )
-from lowtide.optimize.recompute.sequence import Sequenced
+from lowtide.optimize.recompute.sequence import Sequenced, peak_of
 from lowtide.optimize.recompute.swaps import clock
 from lowtide.stop import Limits
 

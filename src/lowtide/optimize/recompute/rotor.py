@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from lowtide.errors import InputError
 from lowtide.optimize.recompute.blocks import LEAST, Chain, best_chain
-from lowtide.optimize.recompute.dropping import peak_of
 from lowtide.optimize.recompute.method import Repeated, shares_storages
-from lowtide.optimize.recompute.sequence import Sequenced
+from lowtide.optimize.recompute.sequence import Sequenced, peak_of
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:
@@ -270,17 +269,23 @@ def sequence_of(chain: Chain, steps: Sequence[Step]) -> list[int]:
 
 def without_idle(problem: Sequenced, sequence: Sequence[int]) -> list[int]:
     """The sequence without runs of which nothing is read, as long as each op runs."""
+    return [sequence[step] for step in busy_steps(problem, sequence)]
+
+
+def busy_steps(problem: Sequenced, sequence: Sequence[int]) -> list[int]:
+    """Steps of a sequence of which something is read, and one of each op."""
     left: dict[int, int] = {}
     for i in sequence:
         left[i] = left.get(i, 0) + 1
     need, runs = {x for x, v in enumerate(problem.values) if v.kept}, set[int]()
     kept: list[int] = []
-    for i in reversed(sequence):
+    for step in range(len(sequence) - 1, -1, -1):
+        i = sequence[step]
         left[i] -= 1
         op = problem.ops[i]
         if need.isdisjoint(op.makes) and (left[i] or i in runs):
             continue
-        kept.append(i)
+        kept.append(step)
         runs.add(i)
         need.difference_update(op.makes)
         need.update(op.reads)

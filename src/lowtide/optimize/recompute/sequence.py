@@ -196,10 +196,9 @@ class Sequenced:
         return counted - self.touched_bytes(position)
 
 
-def sequenced(model: MemoryModel, order: Sequence[int], costs: Costs | None = None) -> Sequenced:
+def sequenced(model: MemoryModel, order: Sequence[int]) -> Sequenced:
     """The model with ops free to be recomputed, unless they would make other values or another op writes their memory.
-    `order`: positions of all ops: of the ops that make a part of a storage, the first one begins it. `costs`: of the
-    ops; those of the graph by default."""
+    `order`: positions of all ops: of the ops that make a part of a storage, the first one begins it."""
     graph = model.graph
     step_of = {i: step for step, i in enumerate(order)}
     free = repeatable(graph)
@@ -232,7 +231,7 @@ def sequenced(model: MemoryModel, order: Sequence[int], costs: Costs | None = No
         )
         for i in range(len(graph.ops))
     )
-    return Sequenced(model, ops, tuple(values), costs_of(graph) if costs is None else costs)
+    return Sequenced(model, ops, tuple(values), costs_of(graph))
 
 
 def _over_copies(model: MemoryModel) -> MemoryModel:
@@ -346,3 +345,8 @@ def first_plans(
 def by_cost(result: SequenceResult) -> tuple[bool, int]:
     """A key: those within the budget by their cost, then the others by their peaks."""
     return not result.found, result.cost if result.found else result.peak
+
+
+def peak_of(problem: Sequenced, sequence: Sequence[int]) -> int:
+    """Bytes that a sequence needs, nothing written in place."""
+    return max(problem.exact.footprints(list(sequence)), default=0)

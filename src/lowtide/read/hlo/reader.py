@@ -114,7 +114,7 @@ class _Program:
         """What an operand's name refers to."""
         if name not in self.values:
             raise InputError(
-                f"{one.name} reads {name[:80]}, which does not stand before it; is a line lost?", one.place
+                f"{one.name} reads {name[:80]}, which does not come before it; is a line missing?", one.place
             )
         return self.values[name]
 
@@ -151,7 +151,7 @@ class _Program:
         for name in one.after:
             if name not in self.values:
                 raise InputError(
-                    f"{one.name} runs after {name[:80]}, which does not stand before it; is a line lost?", one.place
+                    f"{one.name} runs after {name[:80]}, which does not come before it; is a line missing?", one.place
                 )
         after = tuple(self.op_of[name] for name in one.after if name in self.op_of)
         begun = {*_flat(value)} - set(read)

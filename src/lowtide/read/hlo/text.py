@@ -82,7 +82,7 @@ class Module:
         """Of a computation, in the order in which they run. Raises `InputError`: no such computation, or a line that is
         no instruction."""
         if name not in self.computations:
-            raise InputError(f"there is no computation {name[:80]}, which the text runs; is it whole?", self.source)
+            raise InputError(f"there is no computation {name[:80]}, which the text runs; is it complete?", self.source)
         begin, end = self.computations[name]
         body = ((n + 1, self.lines[n]) for n in range(begin, end) if self.lines[n].strip())
         return [_instruction(line, f"{self.source}: line {n}") for n, line in body]
@@ -135,7 +135,7 @@ def _instruction(line: str, place: str) -> Instruction:
     shape, at = _shape(rest, named.end(), place, 0)
     word = re.compile(r"\s*([\w\-]+)\(").match(rest, at)
     if word is None:
-        raise InputError(f"{named[1]} has no operation behind its shape; is the line whole?", place)
+        raise InputError(f"{named[1]} has no operation behind its shape; is the line complete?", place)
     close = _closing(rest, word.end(), place)
     inside, behind = rest[word.end() : close], _STRING.sub("", rest[close:])
     plain = word[1] in ("parameter", "constant")
@@ -175,7 +175,7 @@ def _closing(text: str, at: int, place: str) -> int:
             depth += (c == "(") - (c == ")")
             if depth == 0:
                 return i
-    raise InputError("a parenthesis does not close; is the line whole?", place)
+    raise InputError("a parenthesis does not close; is the line complete?", place)
 
 
 def _shape(text: str, at: int, place: str, depth: int) -> tuple[Shape, int]:
@@ -192,7 +192,7 @@ def _shape(text: str, at: int, place: str, depth: int) -> tuple[Shape, int]:
             if text[at : at + 1] == ",":
                 at = _blank(text, at + 1)
             elif text[at : at + 1] != ")":
-                raise InputError("a tuple's shape does not close; is the line whole?", place)
+                raise InputError("a tuple's shape does not close; is the line complete?", place)
         return tuple(parts), at + 1
     array = _ARRAY.match(text, at)
     if array is None:
@@ -201,7 +201,7 @@ def _shape(text: str, at: int, place: str, depth: int) -> tuple[Shape, int]:
     if text[at : at + 1] == "{":
         end = text.find("}", at)
         if end < 0:
-            raise InputError("a layout does not close; is the line whole?", place)
+            raise InputError("a layout does not close; is the line complete?", place)
         at = end + 1
     return _array(array[1], array[2], place), at
 

@@ -45,7 +45,7 @@ def size_bytes(kind: TensorType, name: str, place: str) -> int:
     """Bytes of a tensor; elements below 8 bits are packed. Raises `InputError`: a negative dimension, an element type
     without a fixed size, or more than 2^62 bytes."""
     if kind.shape and min(kind.shape) < 0:
-        raise InputError(f"tensor {name!r} has shape {list(kind.shape)}: a dimension is negative; mend it", place)
+        raise InputError(f"tensor {name!r} has shape {list(kind.shape)}: a dimension is negative; fix it", place)
     bits = ELEMENT_BITS.get(element_name(kind.element))
     if bits is None:
         what = "is of strings" if kind.element == STRING else f"has element type {element_name(kind.element)}"
@@ -53,7 +53,7 @@ def size_bytes(kind: TensorType, name: str, place: str) -> int:
     size = (math.prod(kind.shape) * bits + 7) // 8
     if size > MAX_BYTES:
         raise InputError(
-            f"tensor {name!r} has shape {list(kind.shape)}: {size} bytes are more than 2^62; mend the shape", place
+            f"tensor {name!r} has shape {list(kind.shape)}: {size} bytes are more than 2^62; fix the shape", place
         )
     return size
 

@@ -179,7 +179,7 @@ def parse_model(data: Buffer, place: str) -> ModelProto:
     try:
         message = data if isinstance(data, bytes) else skeleton(data)
         if len(message) > _PARSE_LIMIT_BYTES:
-            raise InputError("without its weights the model is still over 2 GB; store it in parts", place)
+            raise InputError("without its weights the model is still over 2 GB; split the model", place)
         model = protobuf_classes().ModelProto.FromString(message)
     except (WireError, DecodeError, UnicodeDecodeError) as error:
         reason = f" ({error})" if isinstance(error, WireError) else ""

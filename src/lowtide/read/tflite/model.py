@@ -229,7 +229,7 @@ def _buffer(table: Table, file_bytes: int) -> Extent | None:
     at, size = table.number(1, "Q"), table.number(2, "Q")
     if at > 1 and size:
         if at + size > file_bytes:
-            raise WireError(f"a buffer lies at {at} to {at + size}, and the file ends at {file_bytes}")
+            raise WireError(f"a buffer is at bytes {at} to {at + size}, and the file ends at {file_bytes}")
         return Extent(at, size)
     return None
 

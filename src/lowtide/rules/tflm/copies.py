@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from math import prod
 from struct import pack, unpack
 
@@ -33,7 +34,7 @@ def copy_distance(op: Op, data: Sequence[Tensor], output: Shape) -> int | None:
     return _COPIES[op.type](op, data, output)
 
 
-def runs_distance(runs: list[Run], *, at_once: bool) -> int:
+def runs_distance(runs: Sequence[Run], *, at_once: bool) -> int:
     """Distance of runs copied in turn, each `at_once` by memcpy or element by element."""
     need = 0
     lowest: int | None = None
@@ -124,97 +125,69 @@ def _transposed(op: Op, data: Sequence[Tensor], output: Shape) -> int | None:
 
 def _space_to_depth(op: Op, data: Sequence[Tensor], output: Shape) -> int | None:
     """SPACE_TO_DEPTH walks the input, pixel by pixel."""
-    source = data[0].shape or ()
-    block = op.attributes.get("block_size", 0)
-    if len(source) != 4 or len(output) != 4 or block < 1:
-        return None
-    n, height, width, depth = source
-    if output != (n, height // block, width // block, depth * block**2) or height % block or width % block:
-        return None
-    if n * height * width > MOST_RUNS:
-        return None
-    runs: list[Run] = [
-        (
-            _flat((b, y, x, 0), source),
-            _flat((b, y // block, x // block, (y % block * block + x % block) * depth), output),
-            depth,
-        )
-        for b in range(n)
-        for y in range(height)
-        for x in range(width)
-    ]
-    return runs_distance(runs, at_once=False)
+    pixels = _in_depth(op, data[0].shape or (), output)
+    return None if pixels is None else runs_distance(pixels, at_once=False)
 
 
 def _depth_to_space(op: Op, data: Sequence[Tensor], output: Shape) -> int | None:
     """DEPTH_TO_SPACE walks the output, pixel by pixel."""
-    source = data[0].shape or ()
+    pixels = _in_depth(op, output, data[0].shape or ())
+    return None if pixels is None else runs_distance([(b, a, depth) for a, b, depth in pixels], at_once=False)
+
+
+def _in_depth(op: Op, image: Shape, packed: Shape) -> list[tuple[int, int, int]] | None:
+    """Of each pixel of an image its place, that in the tensor whose pixels are blocks of it, and its elements."""
     block = op.attributes.get("block_size", 0)
-    if len(source) != 4 or len(output) != 4 or block < 1:
+    if len(image) != 4 or len(packed) != 4 or block < 1:
         return None
-    n, height, width, depth = output
-    if source != (n, height // block, width // block, depth * block**2) or height % block or width % block:
+    n, height, width, depth = image
+    if packed != (n, height // block, width // block, depth * block**2) or height % block or width % block:
         return None
     if n * height * width > MOST_RUNS:
         return None
-    runs: list[Run] = [
+    return [
         (
-            _flat((b, y // block, x // block, (y % block * block + x % block) * depth), source),
-            _flat((b, y, x, 0), output),
+            _flat((b, y, x, 0), image),
+            _flat((b, y // block, x // block, (y % block * block + x % block) * depth), packed),
             depth,
         )
-        for b in range(n)
-        for y in range(height)
-        for x in range(width)
+        for b, y, x in product(range(n), range(height), range(width))
     ]
-    return runs_distance(runs, at_once=False)
 
 
 def _space_to_batch(op: Op, data: Sequence[Tensor], output: Shape) -> int | None:
     """SPACE_TO_BATCH_ND walks the output; a pixel is copied or filled at once."""
-    source = data[0].shape or ()
-    block, pads = constant(data, 1), constant(data, 2)
-    if len(source) != 4 or len(output) != 4 or len(block) != 2 or len(pads) != 4 or min(block) < 1 or min(pads) < 0:
-        return None
-    n, height, width, depth = source
-    padded = (height + pads[0] + pads[1], width + pads[2] + pads[3])
-    if output != (n * block[0] * block[1], padded[0] // block[0], padded[1] // block[1], depth):
-        return None
-    if padded[0] % block[0] or padded[1] % block[1] or prod(output[:3]) > MOST_RUNS:
-        return None
-    runs: list[Run] = []
-    for b in range(output[0]):
-        for y in range(output[1]):
-            for x in range(output[2]):
-                row = y * block[0] + b // n // block[1] - pads[0]
-                column = x * block[1] + b // n % block[1] - pads[2]
-                inside = 0 <= row < height and 0 <= column < width
-                read = _flat((b % n, row, column, 0), source) if inside else None
-                runs.append((read, _flat((b, y, x, 0), output), depth))
-    return runs_distance(runs, at_once=True)
+    pixels = _in_batches(data, data[0].shape or (), output)
+    return None if pixels is None else runs_distance(pixels, at_once=True)
 
 
 def _batch_to_space(op: Op, data: Sequence[Tensor], output: Shape) -> int | None:
     """BATCH_TO_SPACE_ND walks the input; a pixel that is not cropped is copied at once."""
-    source = data[0].shape or ()
-    block, crops = constant(data, 1), constant(data, 2)
-    if len(source) != 4 or len(output) != 4 or len(block) != 2 or len(crops) != 4 or min(block) < 1 or min(crops) < 0:
+    pixels = _in_batches(data, output, data[0].shape or ())
+    kept = None if pixels is None else [(b, a, depth) for a, b, depth in pixels if a is not None]
+    return None if kept is None else runs_distance(kept, at_once=True)
+
+
+def _in_batches(data: Sequence[Tensor], image: Shape, packed: Shape) -> list[tuple[int | None, int, int]] | None:
+    """Of each pixel of the tensor whose batches are every so many pixels of an image: its place in the image, None if
+    it is padding or cropped, its own place, and its elements."""
+    block, around = constant(data, 1), constant(data, 2)
+    if len(image) != 4 or len(packed) != 4 or len(block) != 2 or len(around) != 4 or min(block) < 1 or min(around) < 0:
         return None
-    n, height, width, depth = output
-    image = (height + crops[0] + crops[1], width + crops[2] + crops[3])
-    if source != (n * block[0] * block[1], image[0] // block[0], image[1] // block[1], depth):
+    n, height, width, depth = image
+    padded = (height + around[0] + around[1], width + around[2] + around[3])
+    if packed != (n * block[0] * block[1], padded[0] // block[0], padded[1] // block[1], depth):
         return None
-    if image[0] % block[0] or image[1] % block[1] or prod(source[:3]) > MOST_RUNS:
+    if padded[0] % block[0] or padded[1] % block[1] or prod(packed[:3]) > MOST_RUNS:
         return None
-    runs: list[Run] = []
-    for b in range(source[0]):
-        for y in range(source[1]):
-            for x in range(source[2]):
-                row = y * block[0] + b // n // block[1] - crops[0]
-                column = x * block[1] + b // n % block[1] - crops[2]
-                if 0 <= row < height and 0 <= column < width:
-                    runs.append((_flat((b, y, x, 0), source), _flat((b % n, row, column, 0), output), depth))
-    return runs_distance(runs, at_once=True)
+    runs: list[tuple[int | None, int, int]] = []
+    for b, y, x in product(*map(range, packed[:3])):
+        row = y * block[0] + b // n // block[1] - around[0]
+        column = x * block[1] + b // n % block[1] - around[2]
+        inside = 0 <= row < height and 0 <= column < width
+        place = _flat((b % n, row, column, 0), image) if inside else None
+        runs.append((place, _flat((b, y, x, 0), packed), depth))
+    return runs
 
 
 def _nearest(op: Op, data: Sequence[Tensor], output: Shape) -> int | None:

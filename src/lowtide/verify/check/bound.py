@@ -99,13 +99,33 @@ def check_bound(graph: Graph, plan: Plan, memory: CheckedMemory) -> tuple[str, s
     return seen, note
 
 
+def check_largest_tensor(graph: Graph, plan: Plan, target: Target) -> bool:
+    """Check `largest_tensor_bytes`, of the graph of the plan's order. Returns whether it is within the target's limit.
+    Raises `VerificationError`: ``largest_tensor``."""
+    made = {t for op in graph.ops for t in op.outputs}
+    sizes = [t.size for t in graph.tensors if t.kind is not Kind.OUTPUT and (t.id in made or t.kind is Kind.ACTIVATION)]
+    largest = max(sizes, default=0) if target.max_tensor else None
+    if plan.largest_tensor_bytes != largest:
+        raise VerificationError(
+            "largest_tensor", f"the largest tensor has {largest} bytes; the plan says {plan.largest_tensor_bytes}"
+        )
+    return largest is None or largest <= target.max_tensor
+
+
 def check_budget(
-    plan: Plan, target: Target, least: int | None, statuses: tuple[str, ...] | None = None, *, alone: bool = False
+    plan: Plan,
+    target: Target,
+    least: int | None,
+    statuses: tuple[str, ...] | None = None,
+    *,
+    alone: bool = False,
+    tensors_fit: bool = True,
 ) -> str:
     """Check `required_bytes`, `status` and the budget. A plan that fits is possible, and an interrupted search says
     over budget at most. `least`: bytes, without the reserve, that no plan needs less than (`least_permitted`); None:
     nothing is known. `statuses`: those that several memories leave open. `alone`: whether one op by itself, with its
-    sizes rounded up, does not fit. Raises `VerificationError`: ``required`` or ``status``."""
+    sizes rounded up, does not fit. `tensors_fit`: whether each tensor is within the target's limit.
+    Raises `VerificationError`: ``required`` or ``status``."""
     reserve = plan.reserve_bytes or 0
     base = plan.peak_bytes if plan.arena_bytes is None or target.allocates_one_by_one else plan.arena_bytes
     base = base if plan.runtime_arena_bytes is None else plan.runtime_arena_bytes
@@ -116,7 +136,7 @@ def check_budget(
     if statuses is not None:
         allowed: tuple[str, ...] = statuses
     elif plan.budget_bytes is None or plan.required_bytes <= plan.budget_bytes:
-        allowed = ("ok",)
+        allowed = ("ok",) if tensors_fit else ("over_budget",)
     elif plan.stopped == "interrupt":
         allowed = ("over_budget",)
     elif least is not None and least + reserve > plan.budget_bytes:

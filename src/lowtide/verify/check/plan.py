@@ -15,7 +15,13 @@ from lowtide.sizes import format_count, format_size
 from lowtide.target import Target
 from lowtide.verify.check.aliases import aliased, check_aliases, has_aliases
 from lowtide.verify.check.banks import allowed_statuses, as_one_arena, check_arenas, check_capacities
-from lowtide.verify.check.bound import check_bound, check_budget, largest_single_op, least_permitted
+from lowtide.verify.check.bound import (
+    check_bound,
+    check_budget,
+    check_largest_tensor,
+    largest_single_op,
+    least_permitted,
+)
 from lowtide.verify.check.conflict import alone_too_large, check_conflict
 from lowtide.verify.check.figures import check_counts, check_figures, check_halos
 from lowtide.verify.check.fission import verify_fission
@@ -80,6 +86,7 @@ FAILURES = {
     "runtime_arena": "a runtime's own arena fits in runtime_arena_bytes, which is there if the target has one",
     "required": "required_bytes is the arena plus the reserve",
     "profile": "profile says the bytes of each step, and when each storage is there",
+    "largest_tensor": "largest_tensor_bytes is the largest tensor that the target limits",
     "status": "status follows from budget, bound and required bytes",
 }
 """Every way in which a plan can fail, and what holds if it does not."""
@@ -96,6 +103,7 @@ NOT_WITH_MOVES = {
     "runtime_figures": "runtime_figures",
     "conflict": "conflict",
     "region_bound": "regions",
+    "largest_tensor_bytes": "largest_tensor",
 }
 """What a plan with moves says nothing of, and the failure if it does."""
 
@@ -275,7 +283,8 @@ def _check_claims(subject: _Subject, own: Simulation, steps: Simulation, *, thor
     unchanged = plan.memories is None and graph is subject.user_graph and not plan.allow
     alone = unchanged and alone_too_large(graph, plan, memory)
     least = least_permitted(subject.user_graph, subject.user_memory, plan, target)
-    status = check_budget(plan, target, least, statuses, alone=alone)
+    fits = check_largest_tensor(graph, plan, target)
+    status = check_budget(plan, target, least, statuses, alone=alone, tensors_fit=fits)
     return [*(HeldRule(name, seen) for name, seen in found.items() if seen), HeldRule("status", status)]
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from lowtide_research.bench.train_known import word_loss, word_pairs
 from lowtide_research.bench.train_nets import Training, layer
 
 
@@ -50,7 +51,7 @@ def gpt2(layers: int, width: int, words: int, batch: int, length: int) -> Traini
                 y = block(y)
             return self.head(self.norm(y))
 
-    return Training(GPT2(), _loss(words), _tokens(torch, words, batch, length))
+    return Training(GPT2(), word_loss(nn, words), word_pairs(torch, words, batch, length))
 
 
 def llama(layers: int, width: int, inner: int, words: int, length: int) -> Training:
@@ -97,7 +98,7 @@ def llama(layers: int, width: int, inner: int, words: int, length: int) -> Train
                 y = block(y, (self.cosine, self.sine))
             return self.head(self.norm(y)).float()
 
-    return Training(Llama(), _loss(words), _tokens(torch, words, 1, length))
+    return Training(Llama(), word_loss(nn, words), word_pairs(torch, words, 1, length))
 
 
 def head_alone(width: int, words: int, tokens: int) -> Training:
@@ -118,19 +119,6 @@ def head_alone(width: int, words: int, tokens: int) -> Training:
         return output
 
     return Training(Alone(), whole, (torch.randint(words, (tokens,)),))
-
-
-def _loss(words: int) -> Callable[[Any, Any], Any]:
-    functional = import_module("torch").nn.functional
-
-    def loss_fn(output: Any, target: Any) -> Any:
-        return functional.cross_entropy(output.view(-1, words), target.view(-1))
-
-    return loss_fn
-
-
-def _tokens(torch: Any, words: int, batch: int, length: int) -> tuple[Any, Any]:
-    return torch.randint(words, (batch, length)), torch.randint(words, (batch, length))
 
 
 HEADS = (

@@ -20,7 +20,6 @@ from lowtide.spill.problem import Memory, SpillProblem, model_while_used, spill_
 from lowtide.spill.search import Spill
 from lowtide.stop import Limits
 from lowtide.target import resolve
-from lowtide.transform.merge import eight_bits, one_parameter_each
 from lowtide.verify.check.plan import verify_plan
 from lowtide.verify.prove.search import prove
 from lowtide_research import zoo
@@ -28,6 +27,7 @@ from lowtide_research.bench.machine import one_line, quickest
 from lowtide_research.bench.suite import Watch
 from lowtide_research.spill.baselines import Belady, GreedySpill
 from lowtide_research.spill.cosma.method import Cosma, CosmaDnc, CosmaFs
+from lowtide_research.zoo.merge import eight_bits, one_parameter_each
 from lowtide_research.zoo.published import Figure, printed
 
 Family = Literal["human", "nas", "wide"]

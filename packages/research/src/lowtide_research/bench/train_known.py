@@ -87,10 +87,21 @@ def gpt_plain(
                 x = block(x)
             return self.head(self.norm(x))
 
+    return Training(GPT(), word_loss(nn, words), word_pairs(torch, words, batch, length))
+
+
+def word_loss(nn: Any, words: int) -> Callable[[Any, Any], Any]:
+    """The cross-entropy of scores of words."""
+
     def loss_fn(output: Any, target: Any) -> Any:
         return nn.functional.cross_entropy(output.view(-1, words), target.view(-1))
 
-    return Training(GPT(), loss_fn, (torch.randint(words, (batch, length)), torch.randint(words, (batch, length))))
+    return loss_fn
+
+
+def word_pairs(torch: Any, words: int, batch: int, length: int) -> tuple[Any, Any]:
+    """Random words, and those that are to be predicted of them."""
+    return torch.randint(words, (batch, length)), torch.randint(words, (batch, length))
 
 
 def swiglu_stack(torch: Any, nn: Any, layers: int = 32, width: int = 256, tokens: int = 1024) -> Training:

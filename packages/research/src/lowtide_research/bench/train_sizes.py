@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from lowtide_research.bench.train_known import unet_batch_norm
+from lowtide_research.bench.train_known import unet_batch_norm, word_loss, word_pairs
 from lowtide_research.bench.train_nets import Training
 
 
@@ -103,7 +103,7 @@ def bert(batch: int, length: int, layers: int, width: int, words: int, size: int
             y = self.tokens(x) + self.places(torch.arange(length, device=x.device))
             return self.head(self.last(self.layers(self.drop(self.norm(y)))))
 
-    return Training(Bert(), _words(nn, words), _pairs(torch, words, batch, length))
+    return Training(Bert(), word_loss(nn, words), word_pairs(torch, words, batch, length))
 
 
 def vit(batch: int, side: int, patch: int, layers: int, width: int, classes: int, size: int = 64) -> Training:
@@ -206,18 +206,7 @@ def gpt_neo(batch: int, length: int, layers: int, width: int, words: int, window
             y = self.tokens(x) + self.places(torch.arange(length, device=x.device))
             return self.head(self.norm(self.blocks(y))).float()
 
-    return Training(GPTNeo(), _words(nn, words), _pairs(torch, words, batch, length))
-
-
-def _words(nn: Any, words: int) -> Callable[[Any, Any], Any]:
-    def loss_fn(output: Any, target: Any) -> Any:
-        return nn.functional.cross_entropy(output.view(-1, words), target.view(-1))
-
-    return loss_fn
-
-
-def _pairs(torch: Any, words: int, batch: int, length: int) -> tuple[Any, Any]:
-    return torch.randint(words, (batch, length)), torch.randint(words, (batch, length))
+    return Training(GPTNeo(), word_loss(nn, words), word_pairs(torch, words, batch, length))
 
 
 def unet(batch: int, side: int, width: int) -> Training:

@@ -14,9 +14,8 @@ from math import ceil, gcd
 from typing import ClassVar
 
 from lowtide.errors import InputError
-from lowtide.optimize.recompute.dropping import peak_of
 from lowtide.optimize.recompute.method import Repeated, shares_storages
-from lowtide.optimize.recompute.sequence import Sequenced
+from lowtide.optimize.recompute.sequence import Sequenced, peak_of
 from lowtide.stop import Limits
 from lowtide_research.solvers.linear import Linear, Solver
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lowtide.optimize.recompute.dropping import droppable, peak_of, turn_of, with_dropped
 from lowtide.optimize.recompute.method import Repeated, shares_storages
-from lowtide.optimize.recompute.sequence import Sequenced
+from lowtide.optimize.recompute.sequence import Sequenced, peak_of
 from lowtide.stop import Limits
+from lowtide_research.recompute.dropping import droppable, turn_of, with_dropped
 
 
 @dataclass(frozen=True)

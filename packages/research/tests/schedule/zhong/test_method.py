@@ -22,7 +22,6 @@ from lowtide.schedule.order import Rpo
 from lowtide.schedule.registry import make
 from lowtide.stop import Limits, Progress
 from lowtide.target import BUILT_IN
-from lowtide.transform.merge import one_op_per_convolution
 from lowtide_research import zoo
 from lowtide_research.bench.parts import settings_4
 from lowtide_research.schedule.zhong.cut import cut_bound
@@ -32,6 +31,7 @@ from lowtide_research.schedule.zhong.method import Zhong, printed
 from lowtide_research.schedule.zhong.partition import partition
 from lowtide_research.schedule.zhong.problem import ReducedProblem, problem_of
 from lowtide_research.schedule.zhong.program import count_variables
+from lowtide_research.zoo.merge import one_op_per_convolution
 from stress_zhong import sample
 from support.hard_graphs import unit_matrix_product
 from support.models import model_of

@@ -20,10 +20,10 @@ from hashlib import blake2b
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph
 from lowtide.optimize.parted import Parted, parted, unmodified
-from lowtide.optimize.recompute.dropping import peak_of
 from lowtide.optimize.recompute.least_bytes import Spent
 from lowtide.optimize.recompute.pofo import with_transfers
-from lowtide.optimize.recompute.sequence import Sequenced
+from lowtide.optimize.recompute.rotor import busy_steps
+from lowtide.optimize.recompute.sequence import Sequenced, peak_of
 from lowtide.optimize.step_search import StepProblem
 from lowtide.optimize.together import around
 from lowtide.stop import Limits
@@ -160,7 +160,7 @@ class Evaluator:
             fresh = [u for u in dict.fromkeys(makers) if u in copies and u not in copied]
             copied.update(fresh)
             entries += [*((graph.index_of[u], _COPY) for u in fresh), (graph.index_of[v], i)]
-        entries = [entries[step] for step in _busy(problem, [p for p, _ in entries])]
+        entries = [entries[step] for step in busy_steps(problem, [p for p, _ in entries])]
         order = tuple([p for p, _ in entries])
         if (key, order) not in self._steps:
             self._steps[key, order] = self._rescheduled(problem, order)
@@ -241,25 +241,6 @@ def _waits_outside(state: State, node_of: Mapping[int, int], waits: Sequence[set
     for i, before in enumerate(waits):
         found.setdefault(place[i], set()).update(place[j] for j in before)
     return {i: before - {i} for i, before in found.items()}
-
-
-def _busy(problem: Sequenced, order: Sequence[int]) -> list[int]:
-    """Steps of which something is read, and one of each op, as `without_idle` leaves them."""
-    left: dict[int, int] = {}
-    for i in order:
-        left[i] = left.get(i, 0) + 1
-    need, ran = {x for x, v in enumerate(problem.values) if v.kept}, set[int]()
-    kept: list[int] = []
-    for step in range(len(order) - 1, -1, -1):
-        i = order[step]
-        left[i] -= 1
-        if need.isdisjoint(problem.ops[i].makes) and (left[i] or i in ran):
-            continue
-        kept.append(step)
-        ran.add(i)
-        need.difference_update(problem.ops[i].makes)
-        need.update(problem.ops[i].reads)
-    return kept[::-1]
 
 
 def _flat(state: State, parts: Mapping[int, Scheduled]) -> tuple[State, dict[int, Scheduled]]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from lowtide.graph import Graph
-from lowtide.transform.merge import one_op_per_convolution, without_padding
 from lowtide_research.schedule.serenity import Serenity, hmcos_comparison
 from lowtide_research.schedule.zhong.method import Zhong, printed
+from lowtide_research.zoo.merge import one_op_per_convolution, without_padding
 
 FILE = "file:"  # what a network's name begins with if the zoo does not hold it, and a directory of graphs may
 

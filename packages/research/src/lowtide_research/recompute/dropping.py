@@ -69,8 +69,3 @@ def with_dropped(
             recompute([*missing, *with_them])
         sequence.append(order[k])
     return sequence
-
-
-def peak_of(problem: Sequenced, sequence: Sequence[int]) -> int:
-    """Bytes that a sequence needs, nothing written in place."""
-    return max(problem.exact.footprints(list(sequence)), default=0)
