@@ -19,11 +19,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-import lowtide
 from alias_models import MODELS, STUDY
+from lowtide_research.bench.in_turn import optimised_model
+
+import lowtide
 from lowtide.api.models import load_own
 from lowtide.run_reports import RunReport
-from lowtide_research.bench.in_turn import optimised_model
 from lowtide_research.bench.pages import about, document, mean_ratio, milliseconds, say, script, table, write
 
 FREE = {"batch": 1, "seq": 16, "N": 1}  # sizes of the free dimensions that models of ../shared have

@@ -8,9 +8,9 @@ import pytest
 
 from lowtide.api import load
 from lowtide.errors import InputError
-from lowtide.transform.merge import one_op_per_convolution
 from lowtide_research import zoo
 from lowtide_research.bench.networks import build, files_in, graph_of
+from lowtide_research.zoo.merge import one_op_per_convolution
 from lowtide_research.zoo.published.cases import FILE, Case
 from support.small_models import branches, graph_file
 
