@@ -8,8 +8,8 @@ by us, gives the others, and those five to the printed digit. Our evaluator give
 contest has no public evaluator; `src/lowtide_research/contest/evaluate.py` says how the statement is read where it is
 open. *ours* is the evaluator's total of our solution. *bound*: all operators at full efficiency (`bound.py`), or where
 there are at most 5000 groups the cheapest cover by groups (`cover.py`), which CP-SAT bounds; both hold for all
-solutions that our evaluator accepts. *gap* is how far ours is above it at most, *recomputed* how many operators run in a second
-group too, *s* the search alone, on one thread.
+solutions that our evaluator accepts. *gap* is how far ours is above it at most, *recomputed* how many operators run in
+a second group too, *s* the search alone, on one thread.
 """
 
 from __future__ import annotations
