@@ -27,6 +27,11 @@ class Progress:
 PATIENCE_SECONDS = 5.0  # for so long at the least a search goes on that gains nothing
 
 
+def clock() -> float:
+    """Seconds that the clock shows."""
+    return time.perf_counter()
+
+
 class _Work(threading.local):
     """What the searches of a thread did, in nanoseconds."""
 
@@ -120,7 +125,7 @@ class Limits:
     trace: list[Progress] | None = None
     # Called now and then with the progress; may raise KeyboardInterrupt to stop the search.
     report: Callable[[Progress], None] | None = None
-    started: float = field(default_factory=time.perf_counter)  # `time.perf_counter()` when the clock was started
+    started: float = field(default_factory=clock)  # `time.perf_counter()` when the clock was started
     work_seconds: float = inf  # counted work after which the search is over, too; without, nothing is counted
     begun: int = field(default_factory=counted)  # what was counted when the search began
     # Whether Ctrl-C ended a search within these limits, or within others that `dataclasses.replace` made of them.
@@ -131,7 +136,7 @@ class Limits:
     @staticmethod
     def now() -> float:
         """What `started` is for limits whose clock starts now."""
-        return time.perf_counter()
+        return clock()
 
     @property
     def clock_seconds(self) -> float:
@@ -188,10 +193,10 @@ class Limits:
         """Whether nothing is left, or Ctrl-C came."""
         return self.interrupt.seen or self.left_seconds <= 0
 
-    def tell(self, phase: str, best_bytes: int = 0) -> None:
-        """Report what is being done, and the best peak where it is known, but no bound."""
+    def tell(self, phase: str = "", best_bytes: int = 0, bound_bytes: int = 0) -> None:
+        """Report what is being done, and the best peak and the bound where they are known."""
         if self.report is not None:
-            self.report(Progress(best_bytes, 0, time.perf_counter() - self.started, phase))
+            self.report(Progress(best_bytes, bound_bytes, time.perf_counter() - self.started, phase))
 
     def saying(self, phase: str) -> Limits:
         """The same for a search whose figures are of a part of the graph, or of something that is tried: a phase is

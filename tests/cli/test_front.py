@@ -107,6 +107,7 @@ def test_rows_are_streamed_where_the_budget_is_met_without(tmp_path: Path, capsy
     assert "none: it fits the budget without" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_next_line_of_python_runs_in_any_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The session's module is found, wherever it was written."""
     pytest.importorskip("onnxruntime")
@@ -139,6 +140,7 @@ def test_a_range_of_sizes_is_a_table(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main([*words, "--dim", "n=3..1"]) == 2
 
 
+@pytest.mark.slow
 def test_every_command_has_the_same_figures_of_a_tflite_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -158,6 +160,7 @@ def test_every_command_has_the_same_figures_of_a_tflite_file(
         assert figures[0]["default_bytes"] == today[0].default_bytes, words
 
 
+@pytest.mark.slow
 def test_boards_are_answered_by_fit_and_by_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit status 3 where nothing fits; of `plan` the plan's. What fits is the next command."""
     model, board = tmp_path / "m.tflite", tmp_path / "mine.toml"
@@ -180,6 +183,7 @@ def test_boards_are_answered_by_fit_and_by_plan(tmp_path: Path, capsys: pytest.C
     assert main(["plan", str(onnx_file(tmp_path)), "--board", "rp2040"]) == 2
 
 
+@pytest.mark.slow
 def test_a_plan_for_a_board_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """On the chip if it fits there, else in memory outside of it."""
     model, board = tmp_path / "m.tflite", tmp_path / "mine.toml"

@@ -18,7 +18,7 @@ from lowtide.allocate.buffers import Buffer, Problem, height_of, load_bound
 from lowtide.allocate.greedy import Packing, Portfolio
 from lowtide.errors import install_command
 from lowtide.solvers.cp_sat import solve
-from lowtide.stop import Limits, Progress, count
+from lowtide.stop import Limits, count
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -71,9 +71,7 @@ class CpSat:
                             offsets[i] = offset
                     else:
                         bound = (bound // question.unit + 1) * question.unit
-                    if limits.report is not None:
-                        used = limits.spent_seconds
-                        limits.report(Progress(max(bound, height_of(problem, offsets)), bound, used))
+                    limits.tell("", max(bound, height_of(problem, offsets)), bound)
         except KeyboardInterrupt:
             interrupted = True
         height = max(bound, height_of(problem, offsets))

@@ -25,7 +25,7 @@ from typing import ClassVar
 from lowtide import _core
 from lowtide.allocate.buffers import Problem
 from lowtide.allocate.greedy import Packing, Portfolio
-from lowtide.stop import Limits, Progress, count
+from lowtide.stop import Limits, count
 
 KEYS = ("contention", "area", "duration", "contention-area")
 """The orders that decide among equals, in turn: minimalloc's TWA, area, WAT, TAW."""
@@ -189,9 +189,7 @@ class _PlacementSearch:
             answer = None if height <= s.tried else self.fits(s, height, budget)
             if answer is False:
                 s.bound = max(s.bound, (height // s.unit + 1) * s.unit)
-            if self.limits.report is not None:
-                used = self.limits.spent_seconds
-                self.limits.report(Progress(self.height, self.bound, used))
+            self.limits.tell("", self.height, self.bound)
             if answer is not True:
                 return answer
         return True

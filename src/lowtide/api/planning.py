@@ -185,11 +185,12 @@ def plan(
 
     def solve(group: tuple[str, ...]) -> Plan:
         given["allow"] = group
-        return plan_job(job_of(read, **given), trace=trace, report=report)
+        job = job_of(read, **given)
+        search = replace(job.search, seconds=job.search.seconds / len(groups))
+        return plan_job(replace(job, search=search), trace=trace, report=report)
 
     if len(groups) == 1:
         return plan_job(job_of(read, **given), trace=trace, report=report)
-    given["time"] = given.get("time", 60.0) / len(groups)
     return least_of(groups, solve)
 
 

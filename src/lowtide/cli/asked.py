@@ -23,7 +23,7 @@ def searching(options: argparse.Namespace) -> dict[str, Any]:
     """Rules and limits of a search."""
     return {
         "target": options.target,
-        "time": options.time,
+        **({} if options.time is None else {"time": options.time}),
         "search_memory": options.search_memory,
         "seed": options.seed,
         "overwrite_inputs": options.overwrite_inputs,

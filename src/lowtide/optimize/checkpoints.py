@@ -18,7 +18,7 @@ from lowtide.analyse.storage import memory_model
 from lowtide.optimize.passes import Passes, find_passes, region_of
 from lowtide.optimize.regions import Bounds, best_regions
 from lowtide.optimize.segments import Mark, as_runs, find_marks, peak_of, segment_graph, with_ends
-from lowtide.stop import Limits, Progress
+from lowtide.stop import Limits
 from lowtide.transform.cut import Cutter, Region
 from lowtide.transform.passed import Passed, as_passed
 from lowtide.transform.runs import Runs
@@ -262,8 +262,7 @@ class Checkpoints:
             return None
         ends = (first if before else None, last if behind else None)
         parts = with_ends(all_runs.graph, regions, all_runs.order, ends, before)
-        if self.limits.report is not None:
-            self.limits.report(Progress(self.peak, 0, self.limits.spent_seconds))
+        self.limits.tell("", self.peak)
         return peak_of(parts.graph, self.memory.target)
 
     @property

@@ -30,12 +30,13 @@ from lowtide.ops.table import kind_of
 from lowtide.optimize.last_results import last_results
 from lowtide.optimize.loop_flow import members
 from lowtide.rewrites import RegionBound
-from lowtide.stop import Limits
+from lowtide.stop import Limits, count
 from lowtide.transform.cut import Cutter, needed
 
 Event = tuple[Literal["ran"], int] | tuple[Literal["joined"], int, frozenset[int]]
 """An untiled op runs, or a tensor is materialised from its tiles for some readers that wait."""
 
+_OP = 6_500  # nanoseconds of a bound at an op, for each op of the graph
 MOST_BETWEEN = 64  # ops from one to another of a region that are looked at; further apart, they may be in one
 
 
@@ -59,6 +60,7 @@ def region_bound(
     for i in sorted(range(len(footprint)), key=lambda i: (-footprint[i], i)):
         if footprint[i] <= best.bytes or best.bytes >= goal or limits.over():
             break
+        count(_OP * len(footprint))
         op = cutter.graph.ops[i].id
         value = bounds.at(op, best.bytes)
         if value > best.bytes:

@@ -19,7 +19,7 @@ from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.index import FIXED, Index
 from lowtide.ops.part import adapter
 from lowtide.optimize.workspace import PartWorkspaces
-from lowtide.stop import Limits, Progress, count
+from lowtide.stop import Limits, count
 from lowtide.transform.cut import Cutter, Region
 
 LONGEST = 128  # ops of a region at the most; of one between the lowest points of what is live four times as many
@@ -118,8 +118,7 @@ def _stop(memory: MemoryModel, order: Sequence[int], limits: Limits, least: int)
         nonlocal known
         count(_CANDIDATE * (evaluated - known))
         known = evaluated
-        if limits.report is not None:
-            limits.report(Progress(peak, least, limits.spent_seconds))
+        limits.tell("", peak, least)
         return limits.over()
 
     return stop

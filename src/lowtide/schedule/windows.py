@@ -17,7 +17,7 @@ from lowtide import _core
 from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.model import MemoryModel
 from lowtide.schedule.exact import Exact, count_states
-from lowtide.stop import Limits, Progress
+from lowtide.stop import Limits
 
 _SIZES = (64, 128, 256, 512, 1024, 2048)
 _SHIFTS = (0.5, 0.25, 0.75)
@@ -54,8 +54,7 @@ def _lowered(model: MemoryModel, order: list[int], limits: Limits, enough: int, 
     for begin, end, states in _windows(steps):
         if limits.over() or spent >= patience:
             return None
-        if limits.report is not None:
-            limits.report(Progress(steps.peak, enough, limits.spent_seconds))
+        limits.tell("", steps.peak, enough)
         found = _searched(model, order, steps, (begin, end), states, limits, steps.peak)
         spent += found.states
         if found.ops is not None:

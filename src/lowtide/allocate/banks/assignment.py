@@ -20,7 +20,7 @@ from functools import partial
 
 from lowtide.allocate.banks.bank import Demand, Loads
 from lowtide.allocate.banks.prices import Prices, find_prices
-from lowtide.stop import Limits, Progress
+from lowtide.stop import Limits
 
 WIDTHS = (64, 256, 1024, 4096, 16384)  # most states kept in a section, sweep by sweep
 
@@ -85,8 +85,8 @@ def _over(limits: Limits | None, cost: int | None, bound: int, first: bool) -> b
     """Whether a sweep has no time left; says how far the sweeps are, once something is known."""
     if limits is None:
         return False
-    if limits.report is not None and cost is not None:
-        limits.report(Progress(cost, bound, limits.spent_seconds))
+    if cost is not None:
+        limits.tell("", cost, bound)
     return not first and limits.left_seconds <= 0
 
 
