@@ -1,4 +1,4 @@
-"""Networks that bench/aliases.py takes beside those of a folder: built as ONNX from what is published of their
+"""Networks that bench/tiling.py takes beside those of a folder: built as ONNX from what is published of their
 structure, with batch normalisation folded into convolutions. Weights are named and have shapes, and no numbers.
 
 Each is held beside the strict optimum of a model exported from PyTorch (`STRICT_MIB`).
