@@ -7,6 +7,8 @@ READY = $(VENV)/.ready
 CORE = $(wildcard core/*/*.cc core/*/*.h)
 # Hundreds of tests start a process: without its bytecode each would compile all of lowtide anew.
 export PYTHONDONTWRITEBYTECODE =
+# Without ninja the core is built by make, on one processor unless told otherwise.
+export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell getconf _NPROCESSORS_ONLN)
 
 .PHONY: test suite quick torch extras wild demo check format docs mutations stress fuzz hunt stub man asan clean
 
@@ -23,7 +25,7 @@ suite: $(READY)
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 quick: $(READY)
-	$(BIN)/python -m pytest -m 'not slow' --durations=10 --durations-min=0.5
+	$(BIN)/python -m pytest -m 'not slow' --numprocesses 2 --dist worksteal --durations=10 --durations-min=0.5
 
 # The tests that take torch, with the one that TORCH asks for (CPU; extra `torch`, which nothing else needs), and with
 # networks of timm and transformers.

@@ -60,6 +60,7 @@ def core_files() -> list[Path]:
     return sorted([*CORE.rglob("*.cc"), *CORE.rglob("*.h")])
 
 
+@pytest.mark.slow
 def test_no_room_imports_a_later_one():
     """Data flows one way, and only the front door looks downstream."""
     for path in ROOT.rglob("*.py"):

@@ -34,6 +34,7 @@ ALL_AND_ALONG = {
 """One reader of tensor 3 needs all rows of it, the other goes along with them: 1 is never whole."""
 
 
+@pytest.mark.slow
 def test_one_reader_needs_all_rows_and_one_goes_along() -> None:
     """A bound of 2,304 bytes was false: by rows, with tensor 3 concatenated, 1,568 are enough."""
     net, count = from_json(ALL_AND_ALONG), Count()

@@ -63,6 +63,7 @@ def _promised(files: dict[Path, ast.Module]) -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_parameters_are_named_by_role(files: dict[Path, ast.Module]):
     """`plan`, `output`, `program`: never `made` or `found`."""
     bad = [
@@ -82,6 +83,7 @@ def test_functions_are_named_by_what_they_return(files: dict[Path, ast.Module]):
     assert not bad, "\n".join(bad)
 
 
+@pytest.mark.slow
 def test_what_is_raised_is_reported(files: dict[Path, ast.Module]):
     """Public functions name the errors that they raise, or the protocol that they follow does. Commands do not, whose
     errors become an exit status."""

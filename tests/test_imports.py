@@ -22,6 +22,7 @@ def imported_by(code: str) -> set[str]:
     )
 
 
+@pytest.mark.slow
 def test_the_package_imports_nothing_until_it_is_used() -> None:
     """Two small modules of its own; the functions come with the first one that is named."""
     modules = imported_by("import lowtide")
@@ -43,6 +44,7 @@ def test_the_version_is_printed_without_the_commands() -> None:
     assert not {name for name in modules if name.startswith(("lowtide.api", "lowtide._core", "lowtide.plan"))}
 
 
+@pytest.mark.slow
 def test_functions_keep_their_names_from_modules() -> None:
     """Whatever is imported first: `lowtide.plan` is the function, and `lowtide.plan` in an import is the module."""
     modules = {module.name for module in iter_modules(lowtide.__path__)}

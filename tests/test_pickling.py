@@ -61,6 +61,7 @@ def _values(tmp_path: Path) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_every_public_value_survives(tmp_path: Path):
     """Equal to itself, and so is what it prints."""
     for name, value in _values(tmp_path).items():

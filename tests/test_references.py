@@ -60,6 +60,7 @@ def _is_there(reference: str, files: set[str]) -> bool:
     return any(whole.fullmatch(path) for path in files)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["pages", "code", "core"])
 def test_every_file_that_is_named_exists(where: str):
     """A path like.py, a page or a file of the core, in docs, docstrings and comments."""

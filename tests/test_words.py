@@ -116,6 +116,7 @@ def test_pages_have_no_word_of_the_left_column():
     assert not more, "\n".join(more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", glossary("code"))
 def test_code_has_a_word_no_more_often_than_before(word: str, counts: dict[str, int]):
     """Names, docstrings and comments of src; the right column of the glossary has what to write."""

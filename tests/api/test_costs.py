@@ -79,6 +79,7 @@ def test_trials_tighten_a_bound(model: Path) -> None:
     assert lowtide.verify(model, from_json(again.to_json())).checks
 
 
+@pytest.mark.slow
 def test_the_plan_names_its_cost_file(model: Path, free: Plan, tmp_path: Path) -> None:
     """By the hash of its bytes, given as a file or as an object, or as what lowtide brings along."""
     FILE.save(tmp_path / "cost.json")

@@ -68,6 +68,7 @@ def test_the_command_prints_it(path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "only ONNX and TFLite models are tiled" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_is_printed_is_what_the_command_prints(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of curves, fronts, sizes and sweeps; what stands in a list of them stays a line."""
     curve = lowtide.research.curve(path, target="strict")

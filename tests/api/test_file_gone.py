@@ -44,6 +44,7 @@ def _plan(model: Path | Graph, target: str) -> Plan:
     return msgspec.structs.replace(lowtide.research.plan(model, target=target, time=5), seconds=0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", sorted(BUILT_IN))
 @pytest.mark.parametrize("build", [_onnx, _pt2, _tflite], ids=["onnx", "pt2", "tflite"])
 def test_a_graph_is_planned_without_its_file(tmp_path: Path, build, target: str) -> None:

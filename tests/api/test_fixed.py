@@ -39,8 +39,8 @@ def test_verify_looks_where_it_lies(tmp_path: Path):
     graph = graph_of(tmp_path)
     rules = resolve("strict", fixed={"t0": 200})
     report = verify_plan(graph, lowtide.research.plan(graph, target=rules), rules)
-    assert "1 tensors where they are to lie" in [c.result for c in report.checks]
-    with pytest.raises(VerificationError, match=r"fixed: t0 lies at \d+, and is to lie at 200"):
+    assert "1 tensors at their fixed offsets" in [c.result for c in report.checks]
+    with pytest.raises(VerificationError, match=r"fixed: t0 is at \d+, and has to be at 200"):
         verify_plan(graph, msgspec.structs.replace(lowtide.research.plan(graph, target="strict"), rules=None), rules)
 
 

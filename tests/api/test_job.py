@@ -130,6 +130,7 @@ def test_a_fast_memory_that_is_too_small_is_reported_with_the_rest(tmp_path: Pat
     assert [progress.best_bytes for progress in trace][-1] == 109
 
 
+@pytest.mark.slow
 def test_who_looks_on_can_end_a_search_for_moves(tmp_path: Path) -> None:
     """KeyboardInterrupt from the callback: the best plan so far, which holds."""
 

@@ -41,6 +41,7 @@ def test_it_is_shown_where_it_is_open_only(model: Path, tmp_path: Path) -> None:
     assert api.choices_to_show(onnx_file(tmp_path), {"target": "tflm"}) is None
 
 
+@pytest.mark.slow
 def test_screens_say_how_to_ask_for_it(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`plan` and `inspect` in a table, `check` in a line that says which of them fit; nothing of it in JSON."""
     reference = lowtide.research.plan(model, target="auto,kernels=reference").required_bytes

@@ -111,6 +111,7 @@ def test_what_is_not_cut_has_its_orders_alone() -> None:
     assert seen.ladder_complete
 
 
+@pytest.mark.slow
 def test_what_a_runtime_keeps_for_each_op_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Under TFLM a rung says the arena; no more parts are advised than lower that, and a plan fits what is said."""
     model = tmp_path / "net.tflite"

@@ -82,6 +82,7 @@ def test_plans_for_a_bound_are_run(model: Path, tmp_path: Path, capsys: pytest.C
     assert plan.cost.overhead <= 3.0
 
 
+@pytest.mark.slow
 def test_the_plan_for_a_bound_is_one_that_was_run(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where times stay the same a trial's sum is the plan's, and what the plan says is what that trial showed."""
     made, run = list[Plan](), list[Graph]()

@@ -89,6 +89,7 @@ def test_boards_have_32_bits_unless_something_else_is_said(model: Path):
     assert lowtide.research.plan(model, board="rp2040", target="generic").target == "generic"
 
 
+@pytest.mark.slow
 def test_check_says_each_memory(model: Path, capsys: Captured):
     """The plan's figures, and exit 0 where both fit; 4 if no build could do it, 3 where short enums might."""
     plan = lowtide.research.plan(model, **APART)

@@ -101,6 +101,7 @@ def test_the_target_stands_in_the_commands(target, tmp_path):
     assert all(f"--target {target}" in way.command for way in ways)
 
 
+@pytest.mark.slow
 def test_c_that_fits_without_loops_is_a_rung(tmp_path, capsys, monkeypatch):
     """What TFLM keeps beside the tensors is over the budget; C of the same whole ops has none of it."""
     path = tmp_path / "residual.tflite"

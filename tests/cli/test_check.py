@@ -83,6 +83,7 @@ def test_interrupted_models_keep_those_that_are_done(
     assert [line.split("  ")[-1] for line in out.splitlines()[1:]] == ["fits", "interrupted"]
 
 
+@pytest.mark.slow
 def test_a_bound_below_a_tflm_budget_is_not_called_above_it(tmp_path: Path, capsys: Captured):
     """What is compared is the least head under any kernels with what stands beside it, and that is what is shown."""
     path, reserve = tmp_path / "m.tflite", 16

@@ -398,6 +398,7 @@ def test_figures_of_a_report_have_units(tmp_path: Path, capsys: Captured):
     assert "not re-proved" not in out
 
 
+@pytest.mark.slow
 def test_an_impossible_budget_says_its_bound_once(tmp_path: Path, capsys: Captured):
     """A bound found on the way to a no is no second figure."""
     out = run(capsys, "check", "zoo:nasnet_a_imagenet", "--target", "strict", "--budget", "1KiB")[1]

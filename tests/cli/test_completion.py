@@ -45,6 +45,7 @@ def completed(path: Path, line: str, folder: Path) -> list[str]:
     return [word for word in done.stdout.split("\n") if word]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_script_is_valid_and_names_all_that_there_is(shell: str, capsys: Captured, tmp_path: Path) -> None:
     """Every command, and every long option of `plan`; the shell reads it, where it is installed."""

@@ -9,11 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 
 import lowtide.research
 from lowtide.cli import main
 from lowtide.plan import read_plan
+from support import small_nets
 from support.small_models import branches, graph_file, onnx_file, op, tensor
 from support.tflite_nets import pyramid
 
@@ -107,6 +109,7 @@ def test_rows_are_streamed_where_the_budget_is_met_without(tmp_path: Path, capsy
     assert "none: it fits the budget without" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_next_line_of_python_runs_in_any_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The session's module is found, wherever it was written."""
     pytest.importorskip("onnxruntime")
@@ -139,6 +142,7 @@ def test_a_range_of_sizes_is_a_table(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main([*words, "--dim", "n=3..1"]) == 2
 
 
+@pytest.mark.slow
 def test_every_command_has_the_same_figures_of_a_tflite_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -158,6 +162,7 @@ def test_every_command_has_the_same_figures_of_a_tflite_file(
         assert figures[0]["default_bytes"] == today[0].default_bytes, words
 
 
+@pytest.mark.slow
 def test_boards_are_answered_by_fit_and_by_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit status 3 where nothing fits; of `plan` the plan's. What fits is the next command."""
     model, board = tmp_path / "m.tflite", tmp_path / "mine.toml"
@@ -180,6 +185,7 @@ def test_boards_are_answered_by_fit_and_by_plan(tmp_path: Path, capsys: pytest.C
     assert main(["plan", str(onnx_file(tmp_path)), "--board", "rp2040"]) == 2
 
 
+@pytest.mark.slow
 def test_a_plan_for_a_board_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """On the chip if it fits there, else in memory outside of it."""
     model, board = tmp_path / "m.tflite", tmp_path / "mine.toml"
@@ -190,3 +196,19 @@ def test_a_plan_for_a_board_is_written(tmp_path: Path, capsys: pytest.CaptureFix
     assert "fits psram" in capsys.readouterr().out
     assert out.exists()
     assert len(lowtide.load(out).ops) >= len(lowtide.load(model).ops)
+
+
+def test_weights_go_where_the_model_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """External data is copied to the folder of OUT; where it does not exist, that is said before any search."""
+    model, away = small_nets.pyramid().model(), tmp_path / "away"
+    away.mkdir()
+    source = tmp_path / "net.onnx"
+    onnx.save(model, source, save_as_external_data=True, location="net.bin", size_threshold=0)
+    words = ["plan", str(source), "--for", "generic", "--only", "alias", "-o", str(away / "small.onnx"), "-q"]
+    assert main(words) == 0
+    assert (away / "net.bin").read_bytes() == (tmp_path / "net.bin").read_bytes()
+    (tmp_path / "net.bin").unlink()
+    capsys.readouterr()
+    (away / "small.onnx").unlink()
+    assert main(words) == 2
+    assert "its weights should be in 'net.bin'" in capsys.readouterr().err

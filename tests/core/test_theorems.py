@@ -27,6 +27,7 @@ def test_the_world_is_the_schedulers_problem(target: Target) -> None:
         assert world.finish(0) == world.reversed().finish(0) == optimum(graph, target)
 
 
+@pytest.mark.slow
 @every_target
 def test_lemma_1_f_is_submodular(target: Target) -> None:
     """F(A or B) + f(A and B) <= f(A) + f(B), for all sets, downsets or not."""

@@ -165,6 +165,7 @@ int main(void)
     assert any(once(value, factor) != scaled(value, factor) for value, factor in cases)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(compiler() is None or not sanitizers(), reason="no C compiler with sanitizers on this machine")
 @pytest.mark.parametrize(
     "wrong", ["items[k]", "(int)((unsigned)k << 28) << k", "*(int *)((char *)items + 1)", "-k - m"]

@@ -238,6 +238,7 @@ def test_rows_of_another_shape_are_read_in_one_call(tmp_path: Path) -> None:
     check(net, tmp_path, "none", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [6_000, 9_000, 20_000])
 def test_a_budget_is_kept_and_a_larger_one_is_no_slower(tmp_path: Path, budget: int) -> None:
     """The cheapest segments within the budget: estimated instructions fall as it grows."""
@@ -247,6 +248,7 @@ def test_a_budget_is_kept_and_a_larger_one_is_no_slower(tmp_path: Path, budget: 
     assert larger.cost <= chosen.cost
 
 
+@pytest.mark.slow
 def test_without_a_budget_little_time_is_lost(tmp_path: Path) -> None:
     """The least arena among segments that are estimated to take at most a tenth more instructions."""
     chosen = Choice(layers_of(chain(), tmp_path)).best()

@@ -147,6 +147,7 @@ def test_no_flag_of_the_compiler_is_needed_for_the_bits_of_floats(tmp_path: Path
     assert any("fp-contract=off" in text for text in [*lists, source])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_command_writes_the_files_of_the_layout_and_no_other_of_the_users(
     tmp_path: Path, layout: str, capsys: pytest.CaptureFixture[str]

@@ -81,6 +81,7 @@ def pair(net: Net, kind: str, a: int, b: int, **tensor: Any) -> int:
     return out
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_numbers_with_a_point_element_by_element(tmp_path: Path) -> None:
     """Curves of the C library are the same ones here; constants and operands are repeated along dimensions."""
@@ -102,6 +103,7 @@ def test_numbers_with_a_point_element_by_element(tmp_path: Path) -> None:
     check(net, real_feeds(net), tmp_path, len(made))
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("way", [{}, LOOPS])
 def test_layers_of_numbers_with_a_point(tmp_path: Path, way: dict[str, str]) -> None:
@@ -169,6 +171,7 @@ def _shapes(net: Net, x: int, dtype: str) -> list[int]:
     return made
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("dtype", ["int8", "float32"])
 def test_elements_that_move(tmp_path: Path, dtype: str) -> None:
@@ -180,6 +183,7 @@ def test_elements_that_move(tmp_path: Path, dtype: str) -> None:
     check(net, real_feeds(net) if dtype == "float32" else whole_feeds(net), tmp_path, len(made))
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize(("axes", "ways"), [([3], [{}, LOOPS]), ([1], [{}, LOOPS]), ([1, 3], [{}]), ([1, 2, 3], [{}])])
 @pytest.mark.parametrize("kind", ["MEAN", "REDUCE_MAX", "REDUCE_MIN", "SUM"])
@@ -219,6 +223,7 @@ def test_sums_in_another_order_are_written_without_row_streaming(
     assert "0 row loops" in (tmp_path / "code" / "model.h").read_text()
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("scale", [0.0037, 0.05, 0.11, 1.9])
 @pytest.mark.parametrize("zero", [-128, 3])
@@ -257,6 +262,7 @@ def test_pairs_of_8_bits_are_broadcast(tmp_path: Path) -> None:
     check(net, whole_feeds(net), tmp_path, len(made))
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("scale", [2.0**-12, 0.0003, 0.004])
 def test_curves_and_pairs_of_16_bits(tmp_path: Path, scale: float) -> None:
@@ -308,6 +314,7 @@ def _variables(net: Net, begins: Sequence[int] | None) -> None:
     net.ends([x], [net.conv(both, 2, (4, 1), (1, 1), VALID)])
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("begins", [None, [-128] * 12, range(12)])
 def test_variables_are_kept_from_run_to_run(tmp_path: Path, begins: Sequence[int] | None) -> None:
@@ -353,6 +360,7 @@ def test_of_two_branches_one_runs(tmp_path: Path) -> None:
     check(net, feeds, tmp_path)
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_two_models_link_and_share_an_arena(tmp_path: Path) -> None:
     """Each with a name of its own; they run in turns, and one of them keeps a variable meanwhile."""
@@ -401,6 +409,7 @@ int main(void)
     assert [(tmp_path / f"{name}.out").read_bytes() for name in ("seen", "heard")] == wanted
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("way", [{}, LOOPS])
 @pytest.mark.parametrize("reshapes", [False, True])
@@ -432,6 +441,7 @@ def test_a_name_that_c_has_not_is_refused(tmp_path: Path, name: str) -> None:
     assert not (tmp_path / "code").exists()
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("dtype", ["int8", "float32"])
 @pytest.mark.parametrize(("stride", "padding", "size"), [((2, 2), SAME, (8, 10)), ((3, 1), VALID, (12, 7))])
@@ -454,6 +464,7 @@ def test_transposed_convolutions(
     check(net, whole_feeds(net) if whole else real_feeds(net), tmp_path)
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("clip", [0.0, 0.2])
 def test_a_recurrent_layer_of_numbers_with_a_point(tmp_path: Path, clip: float) -> None:

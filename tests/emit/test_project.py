@@ -172,6 +172,7 @@ def test_a_branch_that_the_driving_op_does_not_need_keeps_up(tmp_path: Path, way
     assert output_of(compiled(tmp_path, sanitizers()), data) == tflm_outputs(model, feeds, 2)
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_layers_of_any_size_run_as_in_tflm(tmp_path: Path) -> None:
     """With channels that four does not divide, weights of -128, and factors above 1."""
@@ -358,6 +359,7 @@ def test_files_of_another_project_are_replaced(tmp_path: Path) -> None:
         lowtide.emit_c(plan, long, tmp_path)
 
 
+@pytest.mark.slow
 def test_what_is_over_budget_is_written_and_said_last(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As the model of a plan is written that needs more."""
     model, folder = tmp_path / "net.tflite", tmp_path / "code"

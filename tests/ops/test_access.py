@@ -42,6 +42,7 @@ def test_a_part_between_grains_needs_what_is_around_it() -> None:
         GROUPED.need(0, (8,), {})
 
 
+@pytest.mark.slow
 @given(st.integers(1, 40), st.integers(1, 7), st.integers(1, 50))
 def test_parts_divide_an_axis(size: int, grain: int, count: int) -> None:
     """They follow one another from end to end, begin at grains, and differ by one grain at most."""

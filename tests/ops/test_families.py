@@ -282,6 +282,7 @@ def shapes_of(total: list[int], data: st.DataObject) -> tuple[int, ...]:
     return tuple(shape)
 
 
+@pytest.mark.slow
 @given(st.data(), st.lists(st.sampled_from([2, 3, 4]), max_size=4))
 def test_reshape(data: st.DataObject, factors: list[int]) -> None:
     """Any two shapes of as many elements: merges, splits, and groups whose rows meet only now and then."""

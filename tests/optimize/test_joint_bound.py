@@ -79,12 +79,14 @@ def below(seed: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(16))
 def test_no_decision_lies_below(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Random regions, ends of parts, several regions, sequences with runs again, and families of ops."""
     assert not below(seed, monkeypatch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_verify_shows_the_same(seed: int) -> None:
     """Its networks, made from the labels by code of its own, have the flows of the planner's."""
@@ -212,6 +214,7 @@ def planned(model: str = BERT, **how: Any) -> tuple[Graph, Plan]:
     return graph, plan
 
 
+@pytest.mark.slow
 def test_plans_have_a_bound_above_the_floor_and_no_more_is_believed() -> None:
     """Within a bound on time: another byte, a number of parts left out, and a price of another cut are refused."""
     graph, plan = planned(max_overhead="10%")
@@ -235,6 +238,7 @@ def test_plans_have_a_bound_above_the_floor_and_no_more_is_believed() -> None:
             lowtide.verify(graph, msgspec.structs.replace(plan, fission=msgspec.structs.replace(claim, **change)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["dear parts", "large parts", "launches of their own"])
 def test_a_bound_that_counts_too_much_is_noticed(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan lies below it: where parts cost a hundred times as much, are as large as the whole, or last."""
@@ -254,6 +258,7 @@ def test_a_bound_that_counts_too_much_is_noticed(rule: str, monkeypatch: pytest.
     assert joint_bound(problem, range(len(whole.ops)), within_units(problem, most)).value > plan.peak_bytes
 
 
+@pytest.mark.slow
 def test_within_a_budget_a_least_time_is_said() -> None:
     """It is no more than the plan takes; a longer one is refused."""
     graph, plan = planned(budget="30%")
@@ -266,6 +271,7 @@ def test_within_a_budget_a_least_time_is_said() -> None:
         lowtide.verify(graph, msgspec.structs.replace(plan, fission=longer))
 
 
+@pytest.mark.slow
 def test_with_transfers_there_is_none() -> None:
     """What leaves memory is not counted."""
     plan = lowtide.research.plan(zoo.build(BERT).graph(), allow="recompute,fission,swap", time=1.4, max_overhead="10%")

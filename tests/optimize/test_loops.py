@@ -166,6 +166,7 @@ def _check_path(graph: Graph, streamed: frozenset[int]) -> None:
         assert peak_of(graph, LOOPS, order, list(shared.loops)) <= shared.peak <= best.peak
 
 
+@pytest.mark.slow
 def test_the_best_path_of_a_chain_is_the_best_of_all():
     """Input held, and handed over."""
     graph = chain_net()
@@ -214,6 +215,7 @@ class _Patience(Limits):
         return left[0] < 0
 
 
+@pytest.mark.slow
 def test_a_search_that_is_stopped_says_so():
     """Whenever that is: its path is real, and it is called complete only if it is the best."""
     graph = chain_net()

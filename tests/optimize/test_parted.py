@@ -91,6 +91,7 @@ def test_peaks_and_seconds_are_those_of_the_graphs(seed: int) -> None:
         assert choice.seconds(begin) == pytest.approx(seconds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_no_choice_without_runs_again_is_below_what_is_found(seed: int) -> None:
     """Both modes, against all choices as they begin; and the bounds that are asked for are kept."""

@@ -102,6 +102,7 @@ def test_the_core_counts_as_the_part_graph(
     assert cost[:2] == _region_peak(cutter, region, STRICT, interval)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=50, suppress_health_check=list(HealthCheck))
 @given(_nets((6, 9, 12)), st.sampled_from(("strict", "generic")), st.booleans(), st.randoms(use_true_random=False))
 def test_what_is_given_up_is_above_the_limit(graph: Graph, target: str, moved: bool, draw: random.Random) -> None:
@@ -372,6 +373,7 @@ def test_ways_fall_and_take_longer() -> None:
         assert cost.parts(apply(cutter, other.regions)).nanoseconds == other.nanoseconds
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
 @given(_nets((9,)))
 def test_ops_that_are_alike_have_parts_that_are(graph: Graph) -> None:

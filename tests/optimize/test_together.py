@@ -56,6 +56,7 @@ def test_each_region_more_lowers_the_peak() -> None:
     assert peaks[-1] < peaks[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("allow", ["recompute,fission", "recompute,fission,swap"])
 def test_a_plan_of_several_regions_holds_and_computes_what_the_step_does(allow: str) -> None:
     """In bytes in which no plan of one region is found."""

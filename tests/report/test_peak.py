@@ -21,6 +21,7 @@ def _chain(*sizes: int, kinds: tuple[Kind, ...] = (), dtype: str | None = None) 
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["strict", "generic"])
 def test_groups_add_up_to_the_peak(target: str):
     """With what is shared taken off once."""
@@ -36,6 +37,7 @@ def test_groups_add_up_to_the_peak(target: str):
         )
 
 
+@pytest.mark.slow
 def test_paths_are_divided_where_the_bytes_are():
     """The largest group first, as long as there is room for more."""
     view = PlanView.of(lowtide.research.plan("zoo:nasnet_a_cifar"))

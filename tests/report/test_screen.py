@@ -47,6 +47,7 @@ def test_it_says_what_the_page_says():
     assert view.ops[view.peak_step].name in told
 
 
+@pytest.mark.slow
 def test_thirty_lines_are_enough_for_any_plan():
     """Many groups, many memories, a budget that is not met, names with line breaks."""
     tensors = [Tensor(i, 1 if i < 9 else 4, Kind.INPUT if i < 9 else Kind.ACTIVATION, f"t\n{i}") for i in range(19)]

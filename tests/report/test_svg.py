@@ -81,6 +81,7 @@ def test_hostile_names_are_escaped():
         assert "<script" not in text
 
 
+@pytest.mark.slow
 def test_every_figure_has_a_name_for_its_file():
     """The timeline, and a memory each; names cannot leave the folder."""
     plan = lowtide.research.plan("zoo:swiftnet_cell_a", banks=["../sram=64KiB", "live=1MiB"])

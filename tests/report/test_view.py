@@ -157,6 +157,7 @@ def _worse(rng: Random, value: Any) -> Any:
     return rng.choice(["", "other", "<b>"]) if isinstance(value, str) else value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"banks": ["a=64KiB", "b=1MiB"]}, {"memories": ["fast=190KiB"], "time": 1}])
 def test_a_plan_from_a_stranger_is_drawn_or_refused(settings: dict[str, Any]):
     """Whatever is wrong in it: no crash."""

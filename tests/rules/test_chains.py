@@ -87,6 +87,7 @@ def _spoilt(graph: Graph, plan: Plan, target: Target) -> str | None:
     return None if all(np.array_equal(found(t), right[t]) for t in ends) else "an output is spoilt"
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 10**6), st.integers(3, 10), st.sampled_from((FUSED, PROLOGUE)))
 def test_chains_run_right_inside_their_arena_and_need_no_more(folder: Path, seed: int, ops: int, target: Target):

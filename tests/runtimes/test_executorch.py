@@ -94,7 +94,7 @@ def test_what_shares_a_storage_stays_there():
 
 @pytest.mark.usefixtures("stand_in")
 def test_wrong_specs_are_refused():
-    """A storage that is not planned, one that lies in itself, no lifetime."""
+    """A storage that is not planned, one that is allocated in itself, no lifetime."""
     lost = Spec(16, 0, 0, base=Spec(16, 0, 0))
     ring = Spec(16, 0, 0)
     ring.storage_base = ring

@@ -125,7 +125,7 @@ def _typed(graph: Graph, tensor: int, **how: Any) -> Graph:
 
 
 def _flaw(**how: Any) -> Callable[[], HandLoop]:
-    """An op that cannot run in parts, for a reason that its labels do not show."""
+    """An op that cannot run in tiles, for a reason that its labels do not show."""
     return lambda: HandLoop(_changed(_chain(), 0, **how), _rows(), flawless=_chain())
 
 

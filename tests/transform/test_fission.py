@@ -103,6 +103,7 @@ def test_what_lacks_rows_is_no_region(
         region_of(labelled_graph(ops, shapes), axes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_the_batch_of_a_workload_is_its_largest_region(name: str) -> None:
     """All ops but the updates, whose gradients are sums."""

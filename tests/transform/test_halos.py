@@ -67,9 +67,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def plan(model: Path) -> Plan:
     """Its plan with rows that run again."""
-    return lowtide.research.plan(model, target="onnxruntime", allow="fission,halos", time=4)
+    return lowtide.research.plan(model, target="onnxruntime", allow="fission,halos", time=2)
 
 
+@pytest.mark.slow
 def test_less_is_there_at_once(model: Path, plan: Plan) -> None:
     """Than with kept rows, and the plan says what is run for it; what runs once says nothing."""
     kept = lowtide.research.plan(model, target="onnxruntime", allow="fission", time=2)
@@ -85,6 +86,7 @@ def test_less_is_there_at_once(model: Path, plan: Plan) -> None:
     assert "recomputed halos" not in plan_text(kept)
 
 
+@pytest.mark.slow
 def test_onnxruntime_has_in_use_what_is_planned(model: Path, plan: Plan) -> None:
     """To the byte, at every op, with the outputs of the whole; what is added is said."""
     report = lowtide.verify(model, from_json(plan.to_json()), run=True, timed=False)
@@ -142,6 +144,7 @@ def test_halos_go_with_fission_and_seams(model: Path, allow: str) -> None:
         lowtide.research.plan(model, allow=allow, budget="1MiB")
 
 
+@pytest.mark.slow
 def test_time_holds_what_runs_again(model: Path) -> None:
     """Within a bound on the predicted time a plan is no higher than with kept rows, and keeps within it."""
     ways = ("fission", "fission,halos")

@@ -82,6 +82,7 @@ def test_bytes_and_operations_are_those_of_all() -> None:
     assert products[0] == products[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_a_random_step_computes_the_same(seed: int) -> None:
     """The sums of the operand's gradient alone are added up in another order."""

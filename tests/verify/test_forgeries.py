@@ -26,6 +26,7 @@ def test_no_forged_plan_is_accepted(kind: str) -> None:
     assert tally.flaws == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "failure", "plans"),
     [
@@ -55,6 +56,7 @@ def test_a_second_search_refuses_what_a_first_is_said_to_have_proved() -> None:
         assert verdict(on, document, prove=True) == "bound"
 
 
+@pytest.mark.slow
 def test_a_conflict_counts_what_the_order_writes_over():
     """A planner's own plan was refused: its order writes over a part of a storage, which no plan that moves it does."""
     assert base("spill, in place", 3).plan.moves

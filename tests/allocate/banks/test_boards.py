@@ -21,6 +21,7 @@ def test_every_board_says_where_its_sizes_are_from():
         assert all(bank.capacity >= 4096 for bank in board.banks)
 
 
+@pytest.mark.slow
 def test_the_page_of_boards_is_the_table_of_the_code():
     """docs/memories.md ends with the names, bytes and sources that `boards.toml` has."""
     path = Path(__file__).parents[3] / "docs/memories.md"

@@ -127,6 +127,7 @@ def test_free_sizes_are_assumed_and_said(tmp_path: Path) -> None:
     assert "x 1x3x40x40 (sizes assumed; the written model accepts only these)" in repr(made)
 
 
+@pytest.mark.slow
 def test_optimised_files_are_the_same_in_every_process(tmp_path: Path) -> None:
     """onnxruntime draws names of what it adds anew in each: they are numbered."""
     pytest.importorskip("onnxruntime")
@@ -142,6 +143,7 @@ def test_optimised_files_are_the_same_in_every_process(tmp_path: Path) -> None:
     assert b"_token_" not in outs[0].read_bytes()
 
 
+@pytest.mark.slow
 def test_compilers_get_arenas(tmp_path: Path) -> None:
     """A graph JSON is for a compiler of one's own: today is the file's order."""
     made = plan(graph_file(tmp_path, branches()), target="strict")
@@ -196,6 +198,7 @@ def test_what_onnxruntime_cannot_load_ends_in_one_line(tmp_path: Path) -> None:
         plan(strange)
 
 
+@pytest.mark.slow
 def test_impossible_is_said_of_all_that_is_allowed(tmp_path: Path) -> None:
     """A bound of the orders of an unchanged graph refutes nothing where the graph may be changed."""
     source = onnx_file(tmp_path, batch=2)

@@ -64,6 +64,7 @@ def test_every_figure_is_that_of_its_command(model: Path, on: Callable[..., dict
     assert ways[REFERENCE].seconds is ways[OWN_C].seconds is None
 
 
+@pytest.mark.slow
 def test_a_way_fits_where_its_ram_and_flash_are(on: Callable[..., dict[str, BoardWay]]) -> None:
     """To the byte; the fastest memory is taken that holds the arena, and memory outside of the chip last."""
     needed = {how: way.ram_bytes for how, way in on('{ name = "ram", size = "1MiB" }').items()}
@@ -81,6 +82,7 @@ def test_a_way_fits_where_its_ram_and_flash_are(on: Callable[..., dict[str, Boar
     assert all(way.memory == "ram" for way in ways.values())
 
 
+@pytest.mark.slow
 def test_time_is_said_of_counted_instructions_alone(on: Callable[..., dict[str, BoardWay]]) -> None:
     """Not without a clock, nor for CMSIS-NN as plain C; MVE takes less than DSP."""
     assert on('{ name = "ram", size = "1MiB" }', clock=0)[C_LIBRARY].seconds is None
@@ -89,6 +91,7 @@ def test_time_is_said_of_counted_instructions_alone(on: Callable[..., dict[str, 
     assert fast < (on('{ name = "ram", size = "1MiB" }')[C_LIBRARY].seconds or 0.0)
 
 
+@pytest.mark.slow
 def test_all_boards_are_listed_the_smallest_that_fits_first(model: Path) -> None:
     """Those that lowtide knows; boards without CMSIS-NN have no such C."""
     found = lowtide.research.board_fits(model, without=WITHOUT)

@@ -20,10 +20,11 @@ from support.tflite_builder import residual
 def commands(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
     """The last lines of a screen: what may be typed next."""
     capsys.readouterr()
-    assert main(["plan", *words, "-q"]) in (3, 4)
+    assert main(["plan", "--time", "0.5", *words, "-q"]) in (3, 4)
     return re.findall(r"^(?:next:|  or:) (lowtide .*)$", capsys.readouterr().out, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_kernels_by_name_and_c_are_named_where_they_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With the bytes that they take; below those nothing is said that does not fit."""
     model = tmp_path / "m.tflite"
@@ -45,13 +46,14 @@ def test_kernels_by_name_and_c_are_named_where_they_fit(tmp_path: Path, capsys: 
     assert main([*shlex.split(command)[1:], "-q"]) == 0
 
 
+@pytest.mark.slow
 def test_more_time_is_named_where_it_is_enough(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The first step of time that is."""
     tensors = [tensor(0, 8, "input"), tensor(1, 100), *(tensor(k, 60) for k in range(2, 6)), tensor(6, 1, "output")]
     steps = [op(k, [k], [k + 1], flops=10) for k in range(1, 5)]
     ops = [op(0, [0], [1], flops=6), *steps, op(5, [5, 1], [6], flops=10)]
     model = graph_file(tmp_path, {"name": "chain", "tensors": tensors, "ops": ops})
-    words = [str(model), "--for", "strict", "--budget", "170", "--time", "1"]
+    words = [str(model), "--for", "strict", "--budget", "170", "--time", "0.3"]
     (longer,) = commands(capsys, *words, "--slower", "5%")
     assert "--slower 20%" in longer
     assert main([*shlex.split(longer.partition("   (")[0])[1:], "-q"]) == 0

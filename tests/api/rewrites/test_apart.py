@@ -21,6 +21,7 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("allow", ["loops,fission", "recompute,loops", ["loops", "fission", "recompute"]])
 def test_loops_with_others_need_no_more_than_each_alone(model: Path, allow: str | list[str]) -> None:
     """The plan holds, and says what it does."""

@@ -87,6 +87,7 @@ def _cells(box: Box) -> set[tuple[int, ...]]:
     return set(product(*(range(a, b) for a, b in box)))
 
 
+@pytest.mark.slow
 def test_what_the_driver_loads_is_there(model: Path, streaming: Plan) -> None:
     """Of a tensor on the host whole each row is stored before it is loaded, and what moves is what the plan says."""
     tensors = {t.id: t for t in streaming.tensors}
@@ -201,6 +202,7 @@ def test_what_does_not_go_together_is_named(model: Path, how: dict[str, object],
         lowtide.research.plan(model, memories={"fast": 4096}, **how)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_what_no_cut_fits_is_named(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The op whose smallest part needs most of all; as little as that is enough."""
     least = working_set_bound(lowtide.load(model), streamed=True)

@@ -103,6 +103,7 @@ def test_the_same_call_gives_the_same_plan() -> None:
     assert first.order == second.order
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [3, 7, 11])
 def test_an_op_behind_ops_that_it_does_not_read_is_in_no_part(k: int) -> None:
     """What is planned around it holds, its bound too."""
@@ -166,6 +167,7 @@ def test_statistics_over_the_batch_forbid_micro_batches() -> None:
         lowtide.research.plan(graph, allow=ALLOW, method="microbatch", max_overhead="10%")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["magis_unet", "magis_bert_base", "magis_vit_base"])
 def test_a_step_of_one_row_has_no_micro_batches(step: str) -> None:
     """That alone is said, and not op by op what else could not be cut."""
@@ -203,6 +205,7 @@ def test_what_does_not_go_together_is_said(how: dict[str, Any], why: str) -> Non
         lowtide.research.plan(random_step(1, batch=4), **dict[str, Any](allow=ALLOW) | how)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [{"method": "microbatch", "options": {"parts": "5"}}, {}])
 def test_a_step_of_sizes_alone_is_not_run(how: dict[str, Any]) -> None:
     """Whether its plan has parts or not: no runtime has its ops."""
@@ -238,6 +241,7 @@ def test_tensors_that_leave_memory_are_part_of_the_search(how: dict[str, Any]) -
     assert "leave memory" in plan_text(moved)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [{"max_overhead": "10%"}, {"budget": "45%"}, {"budget": "45%", "method": "microbatch"}])
 def test_siblings_as_one_take_less_time_or_fewer_bytes(how: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Queries, keys and values of both blocks; what the plan says of them holds, and the overhead is beside the step
@@ -296,6 +300,7 @@ def test_transfers_need_a_bandwidth() -> None:
         lowtide.research.plan(random_step(4, batch=6), allow=f"{ALLOW},swap", budget="50%", cost=file)
 
 
+@pytest.mark.slow
 def test_microbatch_alone_runs_nothing_again() -> None:
     """Not where its parts do not fit, either; and it says so where fission is not allowed."""
     plan = _plan(budget="30%", method="microbatch", time=2)

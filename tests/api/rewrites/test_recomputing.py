@@ -64,6 +64,7 @@ def test_a_copy_of_a_result_is_written_over():
     assert plan.required_bytes == 1408
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_plans_of_any_graph_are_as_the_check_reads_them(seed: int):
     """Views, results that are read, ops that write in place or into parts of others: no plan that its check refuses."""
@@ -225,6 +226,7 @@ def test_ops_that_after_speaks_of_run_once():
         lowtide.research.plan(drawn, target="strict", budget=peak * 9 // 10, allow="recompute", time=0.3)
 
 
+@pytest.mark.slow
 def test_a_published_method_is_named_and_says_what_it_proves(capsys: Captured, tmp_path: Path):
     """MOCCASIN finds the same, and calls it the least of its class; with one run of an op its class has none."""
     pytest.importorskip("ortools", reason="needs the extra solvers")

@@ -25,6 +25,7 @@ from support.steps import random_attention_step, random_step
 TARGET = BUILT_IN["strict"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_what_is_walked_to_is_the_same_sequence_as_runs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the arena: of each value one copy is live at a time, transfers stand between the same ops, and neither

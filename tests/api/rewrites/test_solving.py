@@ -36,6 +36,7 @@ def tiled(model: Path) -> Plan:
     return lowtide.research.plan(model, target="generic", allow="fission,seams,rounds,halos", time=2)
 
 
+@pytest.mark.slow
 def test_all_that_tiles_goes_together(model: Path) -> None:
     """No pair of words is refused, and the checker takes what comes of all of them."""
     assert set(TILED) < set(ALLOWED)
@@ -45,6 +46,7 @@ def test_all_that_tiles_goes_together(model: Path) -> None:
     lowtide.verify(model, plan)
 
 
+@pytest.mark.slow
 def test_halos_in_levels_are_counted(model: Path, tiled: Plan) -> None:
     """What rows add that run again is of all levels, of what the model computes."""
     assert tiled.rounds
@@ -54,6 +56,7 @@ def test_halos_in_levels_are_counted(model: Path, tiled: Plan) -> None:
     lowtide.verify(model, tiled)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("allow", ["fission,seams,rounds,halos", TILED])
 def test_a_search_is_no_worse_than_the_plan_that_it_begins_with(model: Path, tiled: Plan, allow: Any) -> None:
     """In no time the plan is found again, from the object or from its file."""
@@ -127,6 +130,7 @@ def test_all_means_what_the_model_its_target_and_the_goal_have(
     assert bounded == ("halos" in words)
 
 
+@pytest.mark.slow
 def test_all_is_no_worse_than_a_word_and_keeps_its_bound(model: Path) -> None:
     """One plan of all means, and one that may run 5 % more operations."""
     every = lowtide.research.plan(model, target="generic", allow="all", time=5)
@@ -136,6 +140,7 @@ def test_all_is_no_worse_than_a_word_and_keeps_its_bound(model: Path) -> None:
     lowtide.verify(model, every)
 
 
+@pytest.mark.slow
 def test_all_of_a_tflite_model_is_bounded_by_operations(tmp_path: Path) -> None:
     """No cost file is of such a model, and none is needed."""
     path = tmp_path / "net.tflite"

@@ -65,6 +65,7 @@ def test_a_transfer_that_fits_beside_the_ops_costs_nothing():
     assert [type(r) for r in plan.rewrites or ()] == [Swap]
 
 
+@pytest.mark.slow
 def test_ops_wait_for_what_does_not_fit():
     """At half a byte a nanosecond it takes 16 each way, and 8 of them fit beside: of both the plan has 8 of waiting."""
     plan = lowtide.research.plan(far_apart(), allow="swap", budget=17, target="strict", cost=at(0.5), time=2)
@@ -74,6 +75,7 @@ def test_ops_wait_for_what_does_not_fit():
     assert 0 < plan.swapping.waiting_nanoseconds <= 16
 
 
+@pytest.mark.slow
 def test_what_is_slow_to_move_is_made_again():
     """At a hundredth of that, `make` runs again."""
     plan = lowtide.research.plan(far_apart(), allow="recompute,swap", budget=17, target="strict", cost=at(0.01), time=2)

@@ -125,6 +125,7 @@ def test_folders_stand_for_the_models_below(tmp_path: Path) -> None:
     assert len(grid(["m"], ["strict", "strict"], [1, 2], {})) == 2
 
 
+@pytest.mark.slow
 def test_an_interrupted_sweep_goes_on(tmp_path: Path) -> None:
     """Rows that are done are not done again, and the table is the one of a run that was not interrupted."""
     whole, cut = tmp_path / "whole.csv", tmp_path / "cut.csv"

@@ -69,6 +69,7 @@ def test_cuts_of_copies_are_exact_in_single_precision_alone(tmp_path: Path, dtyp
     assert {m.access.exactness(axis) for m in known if m is not None for axis in m.access.cuttable()} == {exact}
 
 
+@pytest.mark.slow
 def test_a_plan_of_half_precision_promises_no_bits(tmp_path: Path) -> None:
     """Nor is anything cut where bits are asked for; the checker takes no other word for it, and it runs as said."""
     single = lowtide.research.plan(wide(tmp_path, SINGLE), target="generic", allow="fission", exact_bits=True, time=2)

@@ -40,6 +40,7 @@ def _check_every_axis(instance: Instance, folder: Path) -> tuple[int, ...]:
     return tuple(axis for axis in cutter.axes(op.id) if axis in known.access.reduce)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "int32", "int8", "uint8", "bool"])
 @pytest.mark.parametrize("opset", [6, 11, 12, 20])
 @pytest.mark.parametrize("kind", ["ReduceSum", "ReduceMax", "ReduceMin"])
@@ -58,6 +59,7 @@ def test_sums_of_every_type(kind: str, opset: int, dtype: str, tmp_path: Path) -
     assert bool(reduced) == (opset >= (7 if kind == "ReduceSum" else 12 if whole else 6) and dtype != "bool")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("instance", "axes"),
     [

@@ -76,6 +76,7 @@ def topological(problem: Sequenced) -> list[tuple[int, ...]]:
     return orders
 
 
+@pytest.mark.slow
 def test_the_price_cut_is_positive_where_much_has_to_run_again():
     """In at least a fifth of the budgets that cost something, so that the bound is more than nothing."""
     rng, cells, positive = Random(5), 0, 0

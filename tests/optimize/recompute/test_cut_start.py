@@ -25,6 +25,7 @@ def drawn(rng: Random) -> tuple[Sequenced, int]:
     return problem, rng.randint(single, max(single, peak - 1))
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(seeds)
 def test_a_start_runs_what_it_reads_and_is_within_the_budget_at_the_highest_op(seed: int):

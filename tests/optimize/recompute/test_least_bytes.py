@@ -35,6 +35,7 @@ def least_peak(problem: Sequenced, most: int) -> int:
     return budget
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(seeds)
 def test_no_sequence_within_the_bound_is_lower_than_the_price_cut_says(seed: int):

@@ -35,6 +35,7 @@ def test_what_leaves_and_comes_back_beside_ops_costs_nothing():
     assert clock(slow, again.order) == clock(slow, rotor.order) > 160
 
 
+@pytest.mark.slow
 def test_it_never_takes_longer_than_rotor_of_more_blocks():
     """Where its own chain has fewer blocks than rotor's, with which rotor takes longer or finds nothing."""
     problem, coarser = timed(step_of_a_chain(12), 0.0001), 0

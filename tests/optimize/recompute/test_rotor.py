@@ -74,6 +74,7 @@ def least_persistent(at: Stages, most: int) -> float:
     return float("inf")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 def test_the_tables_are_the_least_of_all_persistent_sequences(n: int):
     """At every number of bytes."""

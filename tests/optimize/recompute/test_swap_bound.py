@@ -32,6 +32,7 @@ def late(read_late: int = 20) -> tuple[Sequenced, Bandwidth]:
     return with_swaps(plain, rate, recompute=False), rate
 
 
+@pytest.mark.slow
 def test_what_must_leave_in_little_time_is_waited_for():
     """Ten bytes leave in ten nanoseconds, of which six pass anyway: four are waited, however long there is behind."""
     problem, rate = late()

@@ -48,6 +48,7 @@ def plain_footprints(problem: Sequenced, order: list[int]) -> list[int]:
     return live
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(seeds)
 def test_peaks_and_times_are_those_of_a_walk_through_the_sequence(seed: int):

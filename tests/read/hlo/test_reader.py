@@ -208,6 +208,7 @@ def test_a_text_cut_short_is_refused():
             graph(TEXT[:size])
 
 
+@pytest.mark.slow
 def test_damaged_texts_are_graphs_or_refused():
     """Never another error: a thousand texts with a few characters changed."""
     draw = random.Random(3)

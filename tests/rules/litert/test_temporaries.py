@@ -191,6 +191,7 @@ KERNELS: dict[str, Callable[[random.Random], Net]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_the_arena_has_its_temporary_tensors(kernel: Callable[[random.Random], Net], tmp_path: Any) -> None:
     """The arena is as large as predicted, on several random shapes; on some there is more in it than the tensors."""

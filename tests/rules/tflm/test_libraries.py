@@ -156,12 +156,12 @@ def test_a_file_is_checked_for_a_library(tmp_path: Path):
     api.plan(model, target="tflm,kernels=reference").apply(model, out)
     assert api.verify(out).checks[-1].result == "under the reference kernels only"
     for others in ("cmsis_nn", "esp_nn"):
-        with pytest.raises(VerificationError, match="which is alive"):
+        with pytest.raises(VerificationError, match="which is live"):
             api.verify(out, target=f"tflm,kernels={others}")
     anonymous = out.read_bytes().replace(b"reference\0", b"\0" * 10)
     assert anonymous != out.read_bytes()
     out.write_bytes(anonymous)
-    with pytest.raises(VerificationError, match="which is alive"):
+    with pytest.raises(VerificationError, match="which is live"):
         api.verify(out)
     out = tmp_path / "any.tflite"
     api.plan(model).apply(model, out)

@@ -122,7 +122,7 @@ def step_by_hand(seed: int) -> tuple[Graph, Sequence[Plan], Near]:
     near[2][0]["fission"]["parts"][0]["ops"] = [[3, "."]]
     near += [(_in_parts(flawed, words), why) for words, why in UNDONE]
     near.append((_waiting(flawed), "each of two regions waits for the other"))
-    near.append((_twice(flawed), "an op runs in the parts of two regions"))
+    near.append((_twice(flawed), "an op runs in the tiles of two regions"))
     return flawed, [plan_in_parts(flawed, None, ())], near
 
 

@@ -117,7 +117,7 @@ def kinds_mixed(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
         yield changed(base, rewrites=None), "what is changed is not said"
         yield changed(base, rewrites=[*there, *there]), "everything twice"
         if document["version"] == 2 and base.plan.fission is None:
-            yield changed(base, version=1), "a plan that cuts is version 2"
+            yield changed(base, version=1), "a plan with tiles has version 2"
 
 
 def sums_elsewhere(base: Base, random: Random) -> Iterator[tuple[Document, str]]:

@@ -161,7 +161,7 @@ BROKEN: dict[str, tuple[list[tuple[Any, ...]], str]] = {
     "an input of the graph": ([("x", "y", "y", 0)], "is the caller's"),
     "a constant": ([("w", "y", "y", 0)], "no memory of its own"),
     "in itself": ([("p", "q", "y", 0), ("q", "p", "y", 0)], "in itself"),
-    "twice": ([("p", "y", "y", 0), ("p", "y", "y", 32)], "lies in two others"),
+    "twice": ([("p", "y", "y", 0), ("p", "y", "y", 32)], "is allocated in two others"),
     "over what is read later": ([("p", "y", "y", 0), ("a", "p", "p", 0)], "finds other bytes in a"),
     "over what another tensor is": ([("a", "b", "b", 0)], "finds other bytes in"),
     "what it reads, shifted": ([("a", "y", "y", 16), ("p", "y", "y", 0)], "which it reads|finds other"),
@@ -196,7 +196,7 @@ def test_too_many_units_are_not_watched(tmp_path: Path, monkeypatch: pytest.Monk
     """Where all that is watched has more units than the limit, the plan is refused."""
     monkeypatch.setattr(aliases, "MOST_UNITS", 1)
     _, graph = _relu_net(tmp_path)
-    assert "too many pieces" in (_checked(graph, _broken_plan(graph, RIGHT), TARGETS["contiguous"]) or "")
+    assert "too many slices" in (_checked(graph, _broken_plan(graph, RIGHT), TARGETS["contiguous"]) or "")
 
 
 def test_rows_are_for_targets_whose_kernels_write_them(tmp_path: Path):
@@ -207,8 +207,8 @@ def test_rows_are_for_targets_whose_kernels_write_them(tmp_path: Path):
     entry = _lies(graph, "a", "y", "y", 0, run=16, pitch=32)
     plan = msgspec.structs.replace(lowtide.research.plan(graph, target="generic"), rewrites=[entry])
     assert _checked(graph, plan, TARGETS["strided"]) is None
-    assert "cannot lie in" in (_checked(graph, plan, TARGETS["contiguous"]) or "")
-    assert "cannot lie in" in (_checked(graph, plan, resolve("generic")) or "")
+    assert "cannot be allocated in" in (_checked(graph, plan, TARGETS["contiguous"]) or "")
+    assert "cannot be allocated in" in (_checked(graph, plan, resolve("generic")) or "")
     odd = msgspec.structs.replace(plan, rewrites=[msgspec.structs.replace(entry, pitch=24)])
     assert "no rows of 24 bytes" in (_checked(graph, odd, TARGETS["strided"]) or "")
 

@@ -203,6 +203,7 @@ def test_one_flow_covers_all_inputs_of_one_storage() -> None:
         assert "proved by a flow" in check_cut(graph, memory, change(good, in_place=tensor, cases=[]))
 
 
+@pytest.mark.slow
 def test_random_certificates_hold_and_are_never_above_the_truth() -> None:
     """A flow with arcs added or changed at random is refused, or proves no more than the exact minimum."""
     refused = accepted = 0

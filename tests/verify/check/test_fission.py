@@ -103,6 +103,7 @@ def test_a_smaller_workspace_is_refused(plan: Plan) -> None:
         lowtide.verify(GRAPH, lower)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("labels", "shape"), [("n -> n", (6, 4)), ("n d -> n d", None)])
 def test_labels_of_another_shape_have_no_rows(labels: str, shape: tuple[int, ...] | None) -> None:
     """The op runs whole, and bounds hold of the step all the same."""

@@ -64,12 +64,12 @@ def test_a_stale_plan_is_found(tmp_path: Path):
         try:
             api.verify(file(tmp_path, stale, "stale.tflite"))
         except VerificationError as error:
-            reasons.append((error.failure, "lies over" in str(error)))
+            reasons.append((error.failure, "overlaps" in str(error)))
     assert len(reasons) > 10
     assert set(reasons) == {("overlap", True)}
     kept = dict.fromkeys(_offsets(out), 0)
     path = file(tmp_path, planned_bytes(out.read_bytes(), graph.own_order, kept, "m"), "all-at-0.tflite")
-    with pytest.raises(VerificationError, match="lies over"):
+    with pytest.raises(VerificationError, match="overlaps"):
         api.check(path, "1MiB", as_is=True)
 
 
@@ -83,7 +83,7 @@ def _offsets(path: Path) -> dict[int, int]:
     ("places", "failure", "message"),
     [
         ({0: 0, 3: 0}, "overlap", "still reads"),
-        ({0: 0, 3: 768, 6: 1024}, "overlap", "is alive"),
+        ({0: 0, 3: 768, 6: 1024}, "overlap", "is live"),
         ({0: 8}, "alignment", "no multiple of 16"),
         ({0: -5}, "offline_plan", "use -1"),
     ],

@@ -299,6 +299,7 @@ def test_a_layout_needs_an_order(model: Path, plan: Plan, tmp_path: Path) -> Non
             lowtide.export(changed, model, header=tmp_path / "cut.h")
 
 
+@pytest.mark.slow
 def test_a_snippet_opens_the_model_in_parts(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without -o there is none, and nothing is written."""
     arguments = ["research", "plan", str(model), "--target", "onnxruntime", "--allow", "fission", "-q"]
@@ -411,6 +412,7 @@ def test_a_body_that_makes_no_graph_fails_as_any_other(model: Path, tmp_path: Pa
     assert main(["verify", str(model), str(tmp_path / "p.json"), "-q"]) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("key", "value"),
     [

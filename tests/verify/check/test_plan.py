@@ -116,6 +116,7 @@ def test_a_good_plan_passes_and_the_report_lists_every_check() -> None:
 
 
 MUTATIONS: dict[str, tuple[str, Callable[[Plan], dict[str, Any]]]] = {
+    "a largest tensor without a limit": ("largest_tensor", lambda _: {"largest_tensor_bytes": 8}),
     "a count that is text": ("search", lambda p: {"search": {"states": "odd"}}),
     "a count below nothing": ("search", lambda p: {"search": {"ops_moved": -1}}),
     "other target": ("target", lambda p: {"target": "strict"}),
@@ -341,6 +342,7 @@ def test_the_replay_sees_a_workspace_over_an_input() -> None:
             replay(graph, broken, memory, steps, storage_offsets(graph, plan, memory), mode=mode)
 
 
+@pytest.mark.slow
 def test_blocks_agree_with_the_planners_view() -> None:
     """Two ways to work out the same memory model give the same footprints for random graphs."""
     for seed in range(150):
@@ -466,6 +468,7 @@ def test_the_room_imports_nothing_that_plans() -> None:
                     assert name.split(".")[1] in allowed, (path.name, name)
 
 
+@pytest.mark.slow
 def test_a_cut_certificate_reaches_the_exact_minimum() -> None:
     """The slow max-flow's value at an op is the least footprint over all sets that can run before it."""
     for seed in range(80):

@@ -203,7 +203,7 @@ def test_only_the_first_round_has_sections(model: Path, plan: Plan) -> None:
     section = {"kind": "sections", "op": 0, "gone": [], "sections": [], "ops": [], "tensors": []}
     second["rewrites"] = [section, *document["rewrites"]]
     document["rounds"].append(second)
-    with pytest.raises(VerificationError, match="round 2 does something else than cut"):
+    with pytest.raises(VerificationError, match="round 2 does something else than tile"):
         lowtide.verify(model, from_json(msgspec.json.encode(document)))
 
 

@@ -60,7 +60,7 @@ def test_rules_of_a_built_in_name_are_no_others(tmp_path: Path) -> None:
     path = graph_file(tmp_path, branches())
     plan = lowtide.research.plan(path, target="generic")
     for rules in ({"alignment": 1}, {"overwrite_inputs": True}, {"elementwise_types": ("Conv",)}):
-        with pytest.raises(VerificationError, match=f"target: the plan says other rules .*: {next(iter(rules))}"):
+        with pytest.raises(VerificationError, match=f"target: the plan has other rules .*: {next(iter(rules))}"):
             lowtide.verify(path, _edited(plan, **rules))
 
 

@@ -37,6 +37,7 @@ def plan(model: Path) -> Plan:
     return lowtide.research.plan(model, target="generic", allow="fission")
 
 
+@pytest.mark.slow
 def test_a_plan_by_sections_is_checked(model: Path, plan: Plan) -> None:
     """It needs less than any order, claims no bound over regions, and comes back from its file the same."""
     best = lowtide.research.plan(model, target="generic")
@@ -68,6 +69,7 @@ def test_a_budget_takes_nothing_apart_that_an_order_meets(model: Path) -> None:
     assert lowtide.research.plan(model, target="generic", allow="fission", budget=best.required_bytes).rewrites is None
 
 
+@pytest.mark.slow
 def test_costs_are_beside_those_of_the_user_s_own_graph(model: Path) -> None:
     """What is allowed is a part of what the file takes as it stands."""
     within = lowtide.research.plan(model, target="generic", allow="fission", max_overhead=5.0)
@@ -218,6 +220,7 @@ CHANGES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
 def test_changed_by_hand(change: Change, model: Path, plan: Plan) -> None:
     """Every word of the rewriting counts."""

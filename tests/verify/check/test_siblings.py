@@ -27,6 +27,7 @@ def _all(graph: Graph) -> tuple[Graph, list[PlanMerge]]:
     return graph, merges
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_it_is_the_same_step(seed: int) -> None:
     """Ops in order with names, labels and operations, tensors with sizes and kinds."""

@@ -45,6 +45,7 @@ def _rough(plan: dict[str, Any]) -> dict[str, Any]:
     return next(t for t in plan["tensors"] if t.get("piece", {}).get("sure"))
 
 
+@pytest.mark.slow
 def test_a_linear_resize_is_cut_along_its_rows(model: Path, plan: Plan) -> None:
     """It holds, and the parts give the same numbers."""
     pytest.importorskip("onnxruntime", reason="the parts are run in onnxruntime, which is not installed")

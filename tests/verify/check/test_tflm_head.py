@@ -29,6 +29,7 @@ def drawn(index: int) -> Net:
     return net
 
 
+@pytest.mark.slow
 def test_the_heads_are_those_of_tflms_planner(tmp_path: Path) -> None:
     """Two pieces of code, one figure for each library, on nets and models of one operator each."""
     seen = 0

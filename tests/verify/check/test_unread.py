@@ -33,6 +33,6 @@ def test_costs_of_runs_beside_loops_are_refused() -> None:
     assert on is not None
     costs = {"counted": "bytes", "once": 1.0, "planned": 1.0, "lower_bound": 1.0}
     plan = msgspec.convert(on.document | {"recomputation": costs}, Plan)
-    with pytest.raises(VerificationError, match="recomputation, which nobody reads") as caught:
+    with pytest.raises(VerificationError, match="recomputation, which is read by no check") as caught:
         lowtide.verify(on.graph, plan, target=on.target)
     assert caught.value.failure == "unread"

@@ -81,6 +81,7 @@ def test_what_is_left_at_the_end_counts() -> None:
         check_writes(user, whole, ordered_as(whole, (0, 1, 2, 3, 9)))
 
 
+@pytest.mark.slow
 def test_the_checker_agrees_with_a_plain_replay() -> None:
     """Of drawn programs and some of their orders: it refuses exactly those in which a read or what is left differs."""
     refused = 0

@@ -82,6 +82,7 @@ def test_it_says_what_brute_force_says(alignment: int) -> None:
             assert proof.result in ("checked", "re-proved")
 
 
+@pytest.mark.slow
 def test_plans_in_place_are_checked_or_left_open() -> None:
     """Whatever shares memory: no true bound is refuted; one above the arena is, where piles are of rectangles."""
     results = set[str]()

@@ -123,6 +123,7 @@ def test_a_peak_that_is_too_low_for_the_bound_is_refused():
         assert caught.value.failure == "traffic"
 
 
+@pytest.mark.slow
 def test_a_flow_shows_the_peak():
     """Of RandWire: checked by every `verify`, without a search; a flow that says more than it carries is refused."""
     graph = zoo.build("randwire_cifar10").graph()

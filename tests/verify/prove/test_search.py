@@ -48,6 +48,7 @@ def test_refutes_exactly_what_brute_force_says(directions: tuple[bool, ...], one
                     assert peak_of(graph, target, found.order, memory) <= budget
 
 
+@pytest.mark.slow
 def test_each_kind_of_certificate_has_its_answer() -> None:
     """A search is re-proved; a flow and a single op are checked."""
     answers = {SearchCertificate: set(), CutCertificate: set(), NoCertificate: set()}
@@ -62,6 +63,7 @@ def test_each_kind_of_certificate_has_its_answer() -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_refutation_that_is_false_is_found_out() -> None:
     """A plan above the optimum that says a search refuted less is refused with an order that does better."""
     found = 0

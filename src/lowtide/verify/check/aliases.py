@@ -58,9 +58,11 @@ def aliased(graph: Graph, plan: Plan, target: Target) -> Graph:
     inside: dict[int, TensorAlias] = {}
     for r in listed:
         if r.tensor in inside:
-            raise _fail(f"tensor {r.tensor} lies in two others")
+            raise _fail(f"tensor {r.tensor} is allocated in two others")
         if r.tensor not in graph.tensor_by_id or r.of not in graph.tensor_by_id or r.op not in graph.index_of:
-            raise _fail(f"tensor {r.tensor} lies in tensor {r.of} by op {r.op}, and one of them is not there")
+            raise _fail(
+                f"tensor {r.tensor} is allocated in tensor {r.of} by op {r.op}, and one of the three does not exist"
+            )
         inside[r.tensor] = r
         _check_rows(graph, r, target)
     for t in inside:
@@ -68,7 +70,7 @@ def aliased(graph: Graph, plan: Plan, target: Target) -> Graph:
         while at in inside:
             at = inside[at].of
             if at in seen:
-                raise _fail(f"{graph.tensor_by_id[t].label} lies in itself")
+                raise _fail(f"{graph.tensor_by_id[t].label} is allocated in itself")
             seen.add(at)
     rows = {_root(t, inside) for t in inside if _in_rows(graph, t, inside)}
     tensors = tuple(
@@ -84,16 +86,16 @@ def _check_rows(graph: Graph, r: TensorAlias, target: Target) -> None:
     """One entry by itself: bytes that exist, and that the target's kernels can write."""
     inner, outer = graph.tensor_by_id[r.tensor], graph.tensor_by_id[r.of]
     if any(t.kind is Kind.CONSTANT or t.alias_of is not None for t in (inner, outer)) or not inner.size:
-        raise _fail(f"{inner.label} cannot lie in {outer.label}: one of them has no memory of its own")
+        raise _fail(f"{inner.label} cannot be allocated in {outer.label}: one of them has no memory of its own")
     if any(target.copies(t) or target.offset(t) is not None for t in (inner, outer)):
-        raise _fail(f"{inner.label} or {outer.label} keeps a place of its own under the target")
+        raise _fail(f"{inner.label} or {outer.label} has memory of its own under the target")
     if inner.id not in graph.producer:
-        raise _fail(f"{inner.label} is the caller's, and cannot lie in {outer.label}")
+        raise _fail(f"{inner.label} is the caller's, and cannot be allocated in {outer.label}")
     rows = _rows(graph, r)
     if rows.run < 1 or inner.size % rows.run or rows.pitch < rows.run or r.offset < 0:
-        raise _fail(f"{inner.label} lies in {outer.label} in rows of {rows.run} bytes every {rows.pitch}")
+        raise _fail(f"{inner.label} is allocated in {outer.label} in rows of {rows.run} bytes every {rows.pitch}")
     if target.pieces == "copied" or target.rule or (rows.run < inner.size and target.pieces != "strided"):
-        raise _fail(f"{target.name} copies: {inner.label} cannot lie in {outer.label} so")
+        raise _fail(f"{target.name} copies: {inner.label} cannot be allocated in {outer.label} so")
     if rows.first + (inner.size // rows.run - 1) * rows.pitch + rows.run > outer.size:
         raise _fail(f"{inner.label} does not end within {outer.label}")
     if rows.run < inner.size and (outer.size % rows.pitch or rows.first + rows.run > rows.pitch):
@@ -153,7 +155,7 @@ def check_aliases(user: Graph, graph: Graph, plan: Plan, target: Target) -> str:
                 raise _fail(f"{op.label} gives {user.tensor_by_id[source].label} another shape, which lies row by row")
     for t in in_rows:
         if user.tensor_by_id[t].kind is not Kind.ACTIVATION:
-            raise _fail(f"{user.tensor_by_id[t].label} is the caller's, and lies row by row")
+            raise _fail(f"{user.tensor_by_id[t].label} is the caller's, and is allocated row by row")
     trees: dict[int, list[int]] = {}
     for t in above:
         at = t
@@ -197,7 +199,7 @@ class _Watch:
         sizes += [number for t in members for number in above[t][1]]
         self.unit = gcd(*sizes)
         if sum(graph.tensor_by_id[t].size for t in known) // self.unit > MOST_UNITS:
-            raise _fail(f"what lies in {graph.tensor_by_id[root].label} is in too many pieces to be watched")
+            raise _fail(f"the tensors in {graph.tensor_by_id[root].label} have too many slices to be checked")
         self.next = 1
         self.contents: dict[int, Units] = {}
         self.places: dict[int, Units] = {}

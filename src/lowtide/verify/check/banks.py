@@ -50,7 +50,7 @@ def as_one_arena(graph: Graph, plan: Plan, memory: CheckedMemory, steps: Simulat
             raise VerificationError("residency", f"{label} has two residencies, and nothing is moved")
         place = (r.memory, r.offset - memory.place[r.tensor][1])
         if home.setdefault(storage, place) != place:
-            raise VerificationError("residency", f"{label} lies elsewhere than the other tensors of its storage")
+            raise VerificationError("residency", f"{label} is not where the other tensors of its storage are")
         offsets[str(r.tensor)] = banks.base[r.memory] + r.offset
     for t in memory.storage_of:
         tensor = graph.tensor_by_id[t]
@@ -92,18 +92,18 @@ def _check_residency(
     if tensor is None or r.tensor not in memory.storage_of:
         raise VerificationError("residency", f"tensor {r.tensor} has a residency, and takes no memory")
     if r.memory not in banks.sizes:
-        raise VerificationError("residency", f"{tensor.label} lies in {r.memory!r}, which is no memory of the plan")
+        raise VerificationError("residency", f"{tensor.label} is in {r.memory!r}, which is no memory of the plan")
     if r.offset < 0 or r.offset + tensor.size > banks.sizes[r.memory]:
         raise VerificationError(
             "residency",
-            f"{tensor.label} lies at {r.offset}..{r.offset + tensor.size} of {r.memory}, of which the plan takes "
+            f"{tensor.label} is at {r.offset}..{r.offset + tensor.size} of {r.memory}, of which the plan takes "
             f"{banks.sizes[r.memory]} bytes",
         )
     storage, last_step = memory.storage_of[r.tensor], max(len(plan.order), 1)
     first, last = max(steps.first[storage], 0), min(steps.last[storage] + 1, last_step)
     if not 0 <= r.start <= first < last <= r.end <= last_step:
         raise VerificationError(
-            "residency", f"{tensor.label} is there in steps {r.start}..{r.end}, and is needed in {first}..{last}"
+            "residency", f"{tensor.label} is resident in steps {r.start}..{r.end}, and is needed in {first}..{last}"
         )
     return storage
 
@@ -117,7 +117,7 @@ def _check_alignment(
     for storage, (name, start) in home.items():
         if unit[name] < 1 or (storage not in over and start % unit[name]):
             label = graph.tensor_by_id[memory.storages[storage].tensors[0]].label
-            raise VerificationError("residency", f"{label} lies at {start} of {name}, no multiple of {unit[name]}")
+            raise VerificationError("residency", f"{label} is at {start} of {name}, no multiple of {unit[name]}")
 
 
 def _workspaces(plan: Plan, banks: _Banks) -> dict[str, tuple[str, int]]:
@@ -210,9 +210,9 @@ def check_arenas(plan: Plan, memories: list[PlanMemory], arenas: RuntimeArenas, 
     `VerificationError`: ``runtime_arenas``: a memory that is not there or holds other bytes, or tensors with a
     residency."""
     if parts is None:
-        raise VerificationError("runtime_arenas", "the plan has no parts that lie in its memories")
+        raise VerificationError("runtime_arenas", "the plan has no parts that are in its memories")
     if plan.residency or plan.workspace_memories:
-        raise VerificationError("runtime_arenas", "tensors lie in the head, and the plan has a residency for them")
+        raise VerificationError("runtime_arenas", "tensors are in the head, and the plan has a residency for them")
     held = {m.name: m.size_bytes or 0 for m in memories}
     if len(held) != len(memories) or not {arenas.head_memory, arenas.tail_memory} <= set(held):
         raise VerificationError("runtime_arenas", "head and tail lie in memories that the plan has not, or has twice")

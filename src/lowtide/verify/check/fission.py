@@ -54,7 +54,7 @@ def verify_fission(graph: Graph, plan: Plan, target: Target, verify: Verify) -> 
     if plan.own_order_peak_bytes != own.peak:
         raise VerificationError("own_order_peak", f"it is {own.peak} bytes; the plan says {plan.own_order_peak_bytes}")
     if plan.profile is not None and plan.profile.own_order_bytes != list(own.footprint):
-        raise VerificationError("profile", "own_order_bytes are not those of the step in its own order")
+        raise VerificationError("profile", "own_order_bytes are not those of the step in file order")
     priced = _priced(step, claim.families)
     checks: list[HeldRule] = []
     if claim.merged:
@@ -97,7 +97,7 @@ def _around_parts(priced: Graph, plan: Plan, claim: StepFission, target: Target)
         region, body = _Region(priced, part, claim.families), _body_plan(part)
         loop = region.loop(body, _part_seconds(region, body, target), number)
         if not loops.keys().isdisjoint(v for v, _ in part.ops):
-            raise VerificationError("fission", "an op runs in the parts of two regions")
+            raise VerificationError("fission", "an op runs in the tiles of two regions")
         loops |= {v: loop for v, _ in part.ops}
     outer = _around(priced, loops) if loops else priced
     own = simulate(outer, work_out(outer, target), outer.own_order)
@@ -120,7 +120,7 @@ def _body_plan(part: PlanFission) -> Plan:
     if body.version not in VERSIONS:
         raise VerificationError("fission", f"the body's plan has version {body.version}; known are {VERSIONS}")
     if body.fission is not None or body.moves is not None or body.memories is not None or body.loops is not None:
-        raise VerificationError("fission", "a body's ops run whole, in one arena")
+        raise VerificationError("fission", "a body's ops run untiled, in one arena")
     return body
 
 

@@ -47,7 +47,7 @@ def storage_offsets(graph: Graph, plan: Plan, memory: CheckedMemory) -> dict[int
             if offset_of.setdefault(i, start) != start:
                 raise VerificationError(
                     "offsets",
-                    f"{tensor.label} lies at {offsets[t]}, {memory.place[t][1]} bytes into a storage that "
+                    f"{tensor.label} is at {offsets[t]}, {memory.place[t][1]} bytes into a storage that "
                     f"another of its tensors puts at {offset_of[i]}",
                 )
             if start < 0:
@@ -75,8 +75,8 @@ def check_fixed(graph: Graph, plan: Plan, memory: CheckedMemory, target: Target)
             continue
         count += 1
         if at.get(t.id) != wanted:
-            raise VerificationError("fixed", f"{t.label} lies at {at.get(t.id)}, and is to lie at {wanted}")
-    return f"{count:,} tensors where they are to lie"
+            raise VerificationError("fixed", f"{t.label} is at {at.get(t.id)}, and has to be at {wanted}")
+    return f"{count:,} tensors at their fixed offsets"
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def _check_storages(layout: _Layout, on_input: Collection[int]) -> int:
     for i, start in layout.at.items():
         end = layout.bytes_of(i)[1]
         if start % plan.alignment and i not in on_input:
-            raise VerificationError("alignment", f"{layout.name(i)} lies at {start}, no multiple of {plan.alignment}")
+            raise VerificationError("alignment", f"{layout.name(i)} is at {start}, no multiple of {plan.alignment}")
         if end > arena:
             raise VerificationError("arena", f"{layout.name(i)} ends at {end}, beyond the arena of {arena} bytes")
         last = max(last, end)
@@ -144,7 +144,7 @@ def _check_workspaces(layout: _Layout) -> int:
         if start is None:
             raise VerificationError("workspace", f"{name}, {size} bytes, has no offset")
         if start < 0 or start % plan.alignment:
-            raise VerificationError("alignment", f"{name} lies at {start}, no multiple of {plan.alignment}")
+            raise VerificationError("alignment", f"{name} is at {start}, no multiple of {plan.alignment}")
         if start + size > arena:
             raise VerificationError("arena", f"{name} ends at {start + size}, beyond the arena of {arena} bytes")
         last = max(last, start + size)
@@ -228,7 +228,7 @@ class LiveAddresses:
             if 0 <= j < len(self.starts) and self.starts[j] < end and self.rest[j][0] > start:
                 raise VerificationError(
                     "overlap",
-                    f"at step {step}, {name} at {start}..{end} lies over {self.rest[j][1]} "
+                    f"at step {step}, {name} at {start}..{end} overlaps {self.rest[j][1]} "
                     f"at {self.starts[j]}..{self.rest[j][0]}",
                 )
         self.starts.insert(k, start)
@@ -254,7 +254,7 @@ def _on_input(graph: Graph, memory: CheckedMemory, simulation: Simulation, at: M
         if at[memory.storage_of[out]] != into:
             raise VerificationError(
                 "in_place_offset",
-                f"{graph.op_by_id[v].label} runs in place, but its output lies at {at[memory.storage_of[out]]} "
+                f"{graph.op_by_id[v].label} runs in place, but its output is at {at[memory.storage_of[out]]} "
                 f"and its input at {into}",
             )
         result[v] = memory.storage_of[out]

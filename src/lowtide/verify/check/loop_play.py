@@ -71,7 +71,7 @@ class LoopPlay:
             known = meaning(graph, op)
             tied = op.after or op.writes or any(op.id in other.after for other in graph.ops)
             if known is None or known.random or known.mutates or op.bodies or tied:
-                raise fail(f"{op.label} cannot run in parts")
+                raise fail(f"{op.label} cannot run in tiles")
             self.access[op.id] = known.access
         self.along = {o: tuple(axes) for o, axes in ids_of(loop.along) if o in self.access}
         self.dims = {t: tuple(dims) for t, dims in ids_of(loop.axis)}
@@ -89,7 +89,7 @@ class LoopPlay:
         for op in self.ops:
             for t, _ in self.operands(op):
                 if t not in self.dims and (t in made or t in self.given):
-                    raise fail(f"{op.label} reads tensor {t} before it is whole")
+                    raise fail(f"{op.label} reads tensor {t} before it is complete")
         if set(self.dims) - set(made) - set(self.given):
             raise fail(f"loop {loop.op} says dimensions of a tensor that it does not make")
         if loop.parts != self.count(self.ops[-1].id):
@@ -107,7 +107,7 @@ class LoopPlay:
         if any(summed) and not all(summed):
             raise fail(f"{op.label} sums over one of axes {axes}, and not the other")
         if (access.exact if not any(summed) else "bits") == "never":
-            raise fail(f"{op.label} cannot run in parts")
+            raise fail(f"{op.label} cannot run in tiles")
         for j, t in enumerate(op.outputs):
             listed = access.outputs[j]
             dims = None if any(summed) else tuple(listed.index(a) for a in axes)

@@ -34,7 +34,7 @@ def looped(graph: Graph, plan: Plan) -> Graph:
     if plan.version < 2:
         raise fail("a plan with loops is version 2")
     if plan.rewrites:
-        raise fail("ops are cut, or run again, in a plan with loops")
+        raise fail("ops are tiled or recomputed in a plan with loops")
     with _fitting():
         return _looped(graph, plan)
 
@@ -62,7 +62,7 @@ def _looped(graph: Graph, plan: Plan) -> Graph:
         gone |= _kept(graph, loop)
     listed = {op.id: op.origin for op in plan.ops if op.origin is not None}
     if listed != {loop.op: loop.ops for loop in plan.loops or ()}:
-        raise fail("the ops say that others run in loops than the loops do")
+        raise fail("the ops and the loops name different ops that run in loops")
     ops = [op for op in graph.ops if op.id not in inside]
     ops += [_as_op(graph, loop, gone, plan) for loop in plan.loops or ()]
     tensors = [t for t in graph.tensors if t.id not in gone]
@@ -89,16 +89,16 @@ def _kept(graph: Graph, loop: PlanLoop) -> set[int]:
     for key in (*loop.keep, *loop.streamed):
         t = graph.tensor_by_id.get(int(key))
         if t is None or any(r not in loop.ops for r in graph.consumers.get(t.id, ())):
-            raise fail(f"tensor {key} is read outside of loop {loop.op}, and is not whole there")
+            raise fail(f"tensor {key} is read outside of loop {loop.op}, and is not complete there")
         streamed = key in loop.streamed
         if t.kind is not Kind.INPUT if streamed else (t.id not in made or t.kind is Kind.OUTPUT):
             raise fail(f"tensor {key} is not loop {loop.op}'s to keep")
         if streamed and loop.streamed[key] != t.name:
-            raise fail(f"{t.label} is handed over by the name {loop.streamed[key]!r}")
+            raise fail(f"{t.label} is streamed by the name {loop.streamed[key]!r}")
         if streamed and key not in loop.keep:
-            raise fail(f"input {key} is handed over and not kept")
+            raise fail(f"input {key} is streamed and not kept")
         if any(t.id in (other.id, other.alias_of) for other in graph.tensors if other.alias_of is not None):
-            raise fail(f"tensor {key} shares memory by the graph's own word")
+            raise fail(f"tensor {key} shares memory by the graph's own aliases")
         result.add(t.id)
     return result
 
@@ -109,9 +109,9 @@ def _as_op(graph: Graph, loop: PlanLoop, gone: set[int], plan: Plan) -> Op:
     read = tuple(dict.fromkeys(t for op in members for t in op.inputs if t not in made | gone))
     leaving = tuple(t for op in members for t in op.outputs if t not in gone)
     if sorted(map(int, loop.merge)) != sorted(leaving):
-        raise fail(f"loop {loop.op} does not say how what leaves it becomes whole")
+        raise fail(f"loop {loop.op} does not say how its results are completed")
     if min((*(r.slots for r in loop.keep.values()), *(r.bytes for r in loop.keep.values())), default=0) < 0:
-        raise fail(f"loop {loop.op} has rings of less than nothing")
+        raise fail(f"loop {loop.op} has line buffers of negative size")
     names = {op.id: op.name for op in plan.ops}
     name, kept = names.get(loop.op, ""), kept_bytes(loop, plan)
     if loop.over is None:
@@ -119,11 +119,11 @@ def _as_op(graph: Graph, loop: PlanLoop, gone: set[int], plan: Plan) -> Op:
             raise fail(f"loop {loop.op} says what lies behind an input, and not which tensor")
         return Op(loop.op, read, leaving, name, LOOP, workspace=kept)
     if not _is_block(graph, loop) and loop.over not in leaving:
-        raise fail(f"tensor {loop.over} is to lie over an input, and is no result of loop {loop.op}")
+        raise fail(f"tensor {loop.over} is to overlap an input, and is no result of loop {loop.op}")
     size = kept if _is_block(graph, loop) else graph.tensor_by_id[loop.over].size
     near = all(0 <= d < size and d % plan.alignment == 0 for d in loop.behind.values())
     if len(loop.behind) != 1 or not set(map(int, loop.behind)) & set(read) or not near:
-        raise fail(f"loop {loop.op} reads no input that tensor {loop.over} could lie over, or not at such a distance")
+        raise fail(f"loop {loop.op} reads no input that tensor {loop.over} could overlap, or not at such a distance")
     behind = {"behind": tuple((int(t), distance) for t, distance in loop.behind.items())}
     outputs = (loop.over, *(t for t in leaving if t != loop.over))
     kept = 0 if _is_block(graph, loop) else kept
@@ -138,7 +138,7 @@ def _in_order(ops: Sequence[Op]) -> tuple[Op, ...]:
     try:
         return tuple(there[o] for o in TopologicalSorter(needs).static_order())
     except CycleError:
-        raise fail("a loop needs what another op makes of its own results") from None
+        raise fail("a loop needs what another op computes from its results") from None
 
 
 def check_loops(graph: Graph, plan: Plan, target: Target) -> str:
@@ -204,7 +204,9 @@ def _check_memory(graph: Graph, plan: Plan, loop: PlanLoop, play: LoopPlay, targ
     at = begin
     for start, size, name in sorted(kept):
         if start < at or start % plan.alignment or start + size > end:
-            raise fail(f"{name} lies at {start}, outside of the loop's {begin} to {end}, on another ring, or unaligned")
+            raise fail(
+                f"{name} is at {start}, outside of the loop's {begin} to {end}, over another line buffer, or unaligned"
+            )
         at = begin if loop.kept_bytes is not None else start + size
 
 
@@ -222,10 +224,10 @@ def _check_sums(graph: Graph, loop: PlanLoop, play: LoopPlay) -> None:
         for t in op.outputs:
             merge = access.merge if play.summed(op.id) else "concat"
             if loop.merge.get(str(t), "concat" if str(t) in loop.keep else None) != merge:
-                raise fail(f"tensor {t} becomes whole by {merge}")
+                raise fail(f"tensor {t} is completed by {merge}")
             tensor = graph.tensor_by_id[t]
             if play.summed(op.id) and tensor.dtype not in (*_OWN, *_LONGER):
-                raise fail(f"{tensor.label} of type {tensor.dtype} cannot be added up part by part")
+                raise fail(f"{tensor.label} of type {tensor.dtype} cannot be summed in tiles")
             if play.summed(op.id) and merge == "sum" and tensor.dtype in _LONGER:
                 needed[str(t)] = _LONGER[tensor.dtype] * prod(tensor.shape or ())
     if needed != {key: added.bytes for key, added in loop.sums.items()}:
@@ -280,7 +282,7 @@ def check_play(graph: Graph, loop: PlanLoop, play: LoopPlay, events: Iterable[Ev
                 for position in range(row * width + c, row * width + d):
                     if buffer.get(position % slots) != (t, position):
                         label = graph.tensor_by_id[t].label
-                        raise fail(f"op {event.op} reads position {position} of {label}, which is not there any more")
+                        raise fail(f"op {event.op} reads position {position} of {label}, which is no longer live")
         for t in event.makes:
             if t in home:
                 slot = event.position % slots_of[home[t]]
@@ -313,7 +315,7 @@ def _homes(loop: PlanLoop, play: LoopPlay) -> tuple[dict[int, int], dict[int, in
         home[t] = at
     slots = {t: loop.keep[str(t)].slots if str(t) in loop.keep else prod(play.sizes(t)) for t in set(home.values())}
     if any(loop.keep[str(t)].slots != slots[at] for t, at in home.items() if str(t) in loop.keep):
-        raise fail(f"rings of loop {loop.op} that share their memory have other slots")
+        raise fail(f"line buffers of loop {loop.op} that share memory have other slots")
     return home, slots
 
 

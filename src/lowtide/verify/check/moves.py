@@ -81,9 +81,9 @@ def _stays(graph: Graph, plan: Plan, memory: CheckedMemory, sizes: Mapping[str, 
         storage = memory.storage_of[r.tensor]
         low = r.offset - memory.place[r.tensor][1]
         if r.memory not in sizes:
-            raise VerificationError("residency", f"{tensor.label} lies in {r.memory!r}, which is no memory of the plan")
+            raise VerificationError("residency", f"{tensor.label} is in {r.memory!r}, which is no memory of the plan")
         if low < 0 or low + memory.storages[storage].size > sizes[r.memory]:
-            raise VerificationError("residency", f"{tensor.label} at {r.offset} sticks out of {r.memory}")
+            raise VerificationError("residency", f"{tensor.label} at {r.offset} ends outside of {r.memory}")
         if not 0 <= r.start < r.end <= steps + 1:
             raise VerificationError("residency", f"{tensor.label} is there in no steps: {r.start} to {r.end}")
         tensors_of.setdefault(_Stay(storage, r.memory, low, r.start, r.end), set()).add(r.tensor)
@@ -125,7 +125,7 @@ def _check_overlaps(
         output = memory.storage_of[graph.op_by_id[v].outputs[0]] if v in over and v is not None else None
         for stay in starting.get(step, ()):
             if stay.offset % plan.alignment and stay.storage != output:
-                raise VerificationError("alignment", f"block {stay.storage} lies at {stay.offset}")
+                raise VerificationError("alignment", f"block {stay.storage} is at {stay.offset}")
             if stay.storage == output and stay.memory == fast.name and v is not None:
                 _check_over(graph, memory, stays, stay, over[v], step)
                 late.append(stay)
@@ -166,7 +166,9 @@ def _check_over(
     under = next((s for s in stays if s.storage == at and s.memory == stay.memory and s.start <= step < s.end), None)
     if under is None or under.end != step + 1 or under.offset + memory.place[overwritten][1] != stay.offset:
         label = graph.tensor_by_id[overwritten].label
-        raise VerificationError("in_place_offset", f"step {step}: the output does not lie on {label}, which ends there")
+        raise VerificationError(
+            "in_place_offset", f"step {step}: the output is not at the offset of {label}, which ends there"
+        )
 
 
 def _most_at_once(
@@ -299,7 +301,9 @@ class _MoveReplay:
                 self.copies[storage] = held
                 continue
             if (storage, move.goal) not in begins:
-                raise VerificationError("moves", f"step {step}: {name} is moved to {move.goal}, where it has no room")
+                raise VerificationError(
+                    "moves", f"step {step}: {name} is moved to {move.goal}, where it is not resident"
+                )
             filled.add((storage, move.goal))
         return filled
 

@@ -50,7 +50,7 @@ def check_offline_plan(graph: Graph, target: Target, listed: Sequence[int], tens
             raise VerificationError("offline_plan", f"{label} has offset {span.start}; use -1 to leave it to TFLM")
         if span.start % ALIGNMENT:
             label = graph.tensor_by_id[span.tensor].label
-            raise VerificationError("alignment", f"{label} lies at {span.start}, no multiple of {ALIGNMENT}")
+            raise VerificationError("alignment", f"{label} is at {span.start}, no multiple of {ALIGNMENT}")
     reshaped = _reshaped(graph, target)
     distances = {op.outputs[0]: dict(target.overlap_inputs(graph, op)) for op in graph.ops if len(op.outputs) == 1}
     shared = 0
@@ -133,6 +133,6 @@ def _judge(
     where = graph.ops[step].label if step < len(graph.ops) else "the end"
     raise VerificationError(
         "overlap",
-        f"at {where}, {tensors[a].label} at {span.start}..{span.end} lies over {tensors[b].label} "
-        f"at {other.start}..{other.end}, which is alive",
+        f"at {where}, {tensors[a].label} at {span.start}..{span.end} overlaps {tensors[b].label} "
+        f"at {other.start}..{other.end}, which is live",
     )

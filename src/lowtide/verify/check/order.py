@@ -171,11 +171,11 @@ def claimed_pairs(graph: Graph, plan: Plan, memory: CheckedMemory) -> dict[int, 
     `VerificationError`: ``in_place``: the first pair that the target does not allow, or the second one of an op."""
     claimed: dict[int, int] = {}
     if len(set(plan.in_place)) < len(plan.in_place):
-        raise VerificationError("in_place", "a tensor is said twice to lie over the same input")
+        raise VerificationError("in_place", "a tensor is listed twice over the same input")
     for out, read in plan.in_place:
         v = graph.producer.get(out)
         if v is None:
-            raise VerificationError("in_place", f"no op makes tensor {out}, which is to lie over tensor {read}")
+            raise VerificationError("in_place", f"no op makes tensor {out}, which is listed over tensor {read}")
         op = graph.op_by_id[v]
         if read not in memory.overwritable[v]:
             raise VerificationError(

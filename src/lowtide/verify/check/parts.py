@@ -69,7 +69,7 @@ _CLASSES: tuple[Exactness, ...] = get_args(Exactness)
 
 def _rank(exact: Exact) -> int:
     if exact == "never":
-        raise fail("an op is cut whose parts do not add up")
+        raise fail("an op is tiled whose tiles do not add up")
     return _CLASSES.index(exact)
 
 
@@ -99,17 +99,17 @@ class _Parts:
     def run(self) -> Graph:
         graph, plan = self.graph, self.plan
         if plan.version < 2:
-            raise fail("a plan that cuts is version 2")
+            raise fail("a plan with tiles has version 2")
         ops = {op.id: op for op in plan.ops}
         if len(ops) != len(plan.ops) or len(self.listed) != len(plan.tensors):
             raise fail("an op or a tensor is listed twice")
         if not self.cut.keys() <= graph.index_of.keys():
-            raise fail("an op is cut that the graph does not have")
+            raise fail("an op is tiled that the graph does not have")
         if len(self.cut) != len(self.cuts):
-            raise fail("an op is cut twice")
+            raise fail("an op is tiled twice")
         for r in plan.rewrites or ():
             if isinstance(r, CutRegion) and len({n for c in r.ops for n in (len(c.ends), len(_begins(c)))}) > 1:
-                raise fail("ops of one region are cut into different numbers of stripes")
+                raise fail("ops of one region have different numbers of stripes")
         for t in graph.tensors:
             if t.kind is Kind.CONSTANT or t.id not in graph.producer:
                 self.held[t.id] = self._all_of(t.id)
@@ -121,13 +121,13 @@ class _Parts:
             result.append(self._op(listed))
         left = graph.index_of.keys() - self.cut.keys() - {op.id for op in result}
         if left:
-            raise fail(f"{graph.op_by_id[min(left)].label} is neither run nor cut")
+            raise fail(f"{graph.op_by_id[min(left)].label} is neither run nor tiled")
         idle = ops.keys() - {*plan.order, *(op.id for op in graph.folded)}
         if idle:
             raise fail(f"op {min(idle)} is listed, and does not run")
         for cut in self.cuts:
             if self.ran.get(cut.op, set()) != set(_rows_of(cut)) and not self._is_eliminated_concat(cut):
-                raise fail(f"{graph.op_by_id[cut.op].label} is not run in the parts that its cut says")
+                raise fail(f"{graph.op_by_id[cut.op].label} is not run in the tiles that its rewrite says")
         self._check_names()
         for t in graph.tensors:
             if t.kind is Kind.OUTPUT and t.id not in self.held:
@@ -166,12 +166,12 @@ class _Parts:
                 raise fail(f"op {listed.id} is no op of the graph that is left, and no part")
             for t in own.inputs:
                 if self.held.get(t) != self._all_of(t):
-                    raise fail(f"{own.label} reads tensor {t}, which is not there whole")
+                    raise fail(f"{own.label} reads tensor {t}, which is not materialised")
             for t in own.outputs:
                 self.held[t] = self._all_of(t)
             return own
         if own is not None:
-            raise fail(f"op {listed.id} is the graph's, and no part")
+            raise fail(f"op {listed.id} is the graph's, and no tile")
         part = listed.part
         for t in part.inputs:
             if t is not None and t not in self.held:
@@ -258,28 +258,28 @@ class _Parts:
         if op.id not in self.meanings:
             known = meaning(self.graph, op)
             if known is None or known.opaque is not None:
-                raise fail(f"{op.label} is cut, and what it means is not known")
+                raise fail(f"{op.label} is tiled, and its meaning is not known")
             self.meanings[op.id] = known
         return self.meanings[op.id]
 
     def _part(self, listed: PlanOp, part: PlanPart) -> tuple[str, Mapping[str, Any]]:
         origin = listed.origin or []
         if len(origin) != 1 or origin[0] not in self.cut or part.axis is None or part.rows is None:
-            raise fail(f"op {listed.id} is a part of no op that is cut")
+            raise fail(f"op {listed.id} is a tile of no op that is tiled")
         op = self.graph.op_by_id[origin[0]]
         known = self._meaning(op)
         access, axis, rows = known.access, part.axis, part.rows
         cut = self.cut[op.id]
         if cut.axis != axis:
-            raise fail(f"{op.label} has a part along axis {axis}, which is not what its cut says")
+            raise fail(f"{op.label} has a tile along axis {axis}, which is not what its rewrite says")
         self.ran.setdefault(op.id, set()).add(rows)
         if isinstance(cut, SplitOp) and cut.into:
             return self._added_into(op, known, listed, part, axis, rows)
         how = spelling(self.graph, op, known, axis) if axis in access.cuttable() else None
         if how is None or not 0 <= rows[0] < rows[1] <= access.sizes[axis]:
-            raise fail(f"{op.label} has no part of rows {rows} along axis {axis}")
+            raise fail(f"{op.label} has no tile of rows {rows} along axis {axis}")
         if rows[0] % how.grain or (rows[1] % how.grain and rows[1] != access.sizes[axis]):
-            raise fail(f"{op.label} is cut within {how.grain} rows that belong together")
+            raise fail(f"{op.label} is split within {how.grain} rows that belong together")
         if len(part.outputs) != len(op.outputs):
             raise fail(f"op {listed.id} makes {len(part.outputs)} of {len(op.outputs)}")
         reduced = axis in access.reduce
@@ -438,7 +438,7 @@ class _Parts:
     def _adapter(self) -> Adapter:
         spell = adapter(self.graph)
         if spell is None:
-            raise fail("nothing is cut in this format")
+            raise fail("models of this format cannot be tiled")
         return spell
 
     def _first(self, part: PlanPart) -> Held:
@@ -452,19 +452,19 @@ class _Parts:
         operands = [self.held[t] for t in part.inputs if t in self.held]
         first = self._first(part)
         if not first.box or any(h.of != first.of for h in operands):
-            raise fail(f"a join has other things beside pieces of tensor {first.of}")
+            raise fail(f"a join has other operands than slices of tensor {first.of}")
         dims = {d for h in operands for d, rows in enumerate(h.box) if rows != first.box[d]}
         dim = min(dims, default=0)
         at = first.box[dim][0]
         for held in operands:
             if not held.rows_alone or held.box[dim][0] != at:
-                raise fail(f"pieces of tensor {first.of} do not lie side by side")
+                raise fail(f"slices of tensor {first.of} are not adjacent")
             if any(rows != first.box[d] for d, rows in enumerate(held.box) if d != dim):
-                raise fail(f"pieces of tensor {first.of} differ along two dimensions")
+                raise fail(f"slices of tensor {first.of} differ along two dimensions")
             at = held.box[dim][1]
         most = self._adapter().MOST_OPERANDS
         if most and len(operands) > most:
-            raise fail(f"{len(operands)} pieces of tensor {first.of} are concatenated, and at most {most} can be")
+            raise fail(f"{len(operands)} slices of tensor {first.of} are concatenated, and at most {most} can be")
         box = tuple((first.box[d][0], at) if d == dim else rows for d, rows in enumerate(first.box))
         self._make(part.outputs[0], Held(first.of, box))
         return self._glue(part, self._adapter().joining(dim), len(operands))

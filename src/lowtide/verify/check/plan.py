@@ -65,23 +65,22 @@ FAILURES = {
     "in_place_offset": "an output in place lies exactly on its input, or behind what is still to be read of it",
     "workspace": "every workspace has an offset",
     "overlap": "storages and workspaces that are live together share no byte",
-    "fixed": "tensors that the target fixes lie where it says",
+    "fixed": "tensors that the target fixes are where it says",
     "memories": "memories have names and sizes, and hold no more than the plan says",
-    "runtime_arenas": "the runtime's arenas lie in memories of the plan, as large as its parts make them",
-    "residency": "every tensor lies in one memory for its whole life, with what shares its storage",
-    "recompute": "the order as runs of the user's own ops needs as much, and costs what is said, at least the bound",
-    "aliases": "a tensor that lies in another one is where kernels can write it, and no byte is lost before it is read",
+    "runtime_arenas": "the runtime's arenas are in memories of the plan, as large as its parts make them",
+    "residency": "every tensor is in one memory for its lifetime, with all that shares its storage",
+    "recompute": "the runs of the user's ops need as many bytes and cost as much as the plan says, at least the bound",
+    "aliases": "a tensor in another one is where kernels can write it, and no byte is lost before it is read",
     "rewrites": "recomputed ops are copies of the graph's, for ops that read what they make",
-    "parts": "a part of an op is given the rows that it needs, and what others read is there whole",
-    "loops": "what a loop reads is in its rings, which lie apart, and inputs that are handed over come in order",
-    "fission": "ops that run in parts are given the rows that they need, sums are whole when they are read, and times "
-    "add up",
-    "regions": "region_bound is needed whatever is cut, and proved_over speaks of regions where the peak is no more",
+    "parts": "a tile of an op is given the rows that it needs, and what others read is materialised",
+    "loops": "what a loop reads is in its line buffers, which do not overlap, and streamed inputs come in order",
+    "fission": "tiled ops are given the rows that they need, sums are complete when they are read, and times add up",
+    "regions": "region_bound is needed by every tiling, and proved_over speaks of regions where the peak is no more",
     "streams": "what is left on the host whole can be, and its slices and joins move what is said",
     "moves": "what an op reads is in the fast memory, what is moved was there, and the moves come in time",
     "traffic": "traffic_bytes is what the moves carry, its bound is no more and what its parts add up to, and optimal "
     "says whether they are equal",
-    "conflict": "what is said to be too much is there at once, and is too much",
+    "conflict": "the tensors of a conflict are live at once, and are too large",
     "replay": "every byte is still there when it is read",
     "runtime_arena": "a runtime's own arena fits in runtime_arena_bytes, which is there if the target has one",
     "required": "required_bytes is the arena plus the reserve",
@@ -120,7 +119,7 @@ def _check_target(graph: Graph, plan: Plan, target: Target) -> None:
         raise VerificationError("target", f"the plan is for {plan.target!r}, not {target.name!r}")
     if plan.rules is not None and plan.rules != target:
         differing = ", ".join(f.name for f in fields(target) if getattr(target, f.name) != getattr(plan.rules, f.name))
-        raise VerificationError("target", f"the plan says other rules than {target.name!r} has: {differing}")
+        raise VerificationError("target", f"the plan has other rules than {target.name!r}: {differing}")
 
 
 def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool = True) -> Report:
@@ -283,7 +282,8 @@ def _check_claims(subject: _Subject, own: Simulation, steps: Simulation, *, thor
     unchanged = plan.memories is None and graph is subject.user_graph and not plan.allow
     alone = unchanged and alone_too_large(graph, plan, memory)
     least = least_permitted(subject.user_graph, subject.user_memory, plan, target)
-    fits = check_largest_tensor(graph, plan, target)
+    fits, largest = check_largest_tensor(graph, plan, target)
+    found["largest_tensor"] = largest
     status = check_budget(plan, target, least, statuses, alone=alone, tensors_fit=fits)
     return [*(HeldRule(name, seen) for name, seen in found.items() if seen), HeldRule("status", status)]
 
@@ -295,10 +295,10 @@ def _check_cost(plan: Plan, cost: PlanCost) -> str:
         raise VerificationError("cost", f"the times of {sum(counts):,} ops are known, and {len(plan.order):,} run")
     before, after = cost.uncut_seconds, cost.predicted_seconds
     if not (0 <= before < inf and 0 <= after < inf):
-        raise VerificationError("cost", f"{after} s beside {before} s are no times")
+        raise VerificationError("cost", f"{after} s and {before} s are no times")
     overhead = after / before - 1 if before else cost.overhead
     if abs(overhead - cost.overhead) > 1e-6 * (1 + abs(overhead)):
-        raise VerificationError("cost", f"an overhead of {cost.overhead} is said, and it is {overhead}")
+        raise VerificationError("cost", f"the plan says an overhead of {cost.overhead}, and it is {overhead}")
     if cost.max_overhead is not None and overhead > cost.max_overhead + 1e-9:
         raise VerificationError("cost", f"an overhead of {overhead} is more than {cost.max_overhead}")
     return f"{100 * overhead:+.1f} % predicted time; the cost file is not looked at"

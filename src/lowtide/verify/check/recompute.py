@@ -56,7 +56,9 @@ def footprints_of_runs(
                 sizes.append(memory.storages[i].size)
                 lives.append((step, step))
             elif i not in latest:
-                raise VerificationError("order", f"{graph.op_by_id[v].label} at step {step} reads what is not there")
+                raise VerificationError(
+                    "order", f"{graph.op_by_id[v].label} at step {step} reads a tensor that is not live"
+                )
             lives[latest[i]] = (lives[latest[i]][0], step)
     for i, run in latest.items():
         if memory.storages[i].at_end:
@@ -149,7 +151,7 @@ def _check_sequence(
     order = _runs(plan)
     twice = ordered_ops(graph).intersection(v for v, times in Counter(order).items() if times > 1)
     if twice:
-        raise VerificationError("recompute", f"`after` speaks of op {min(twice)}, which runs more than once")
+        raise VerificationError("recompute", f"`after` names op {min(twice)}, which runs more than once")
     plain = footprints_of_runs(graph, memory, order, _moved(memory, plan))
     for step, (v, seen, bytes_) in enumerate(zip(plan.order, plain, footprint, strict=True)):
         # An earlier run's copy of a result may be written over, which the result itself must not be.
@@ -182,7 +184,7 @@ def _check_least_peak(priced: PricedGraph, claim: Recomputation, planned: int) -
     once = sum(priced.units.values())
     extra = int(Fraction(str(claim.max_overhead)) * once)
     if planned - once > extra:
-        raise VerificationError("recompute", f"{planned - once} units run again, and {extra} are allowed")
+        raise VerificationError("recompute", f"{planned - once} units are recomputed, and {extra} are allowed")
     if claim.least_peak_bytes is None:
         return ""
     least = least_in_sequences(priced.graph, priced.memory, priced.saved)

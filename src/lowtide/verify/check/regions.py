@@ -52,15 +52,17 @@ def check_regions(graph: Graph, plan: Plan, target: Target) -> str:
             raise _fail("the bound is said to hold over regions, and none is given")
         return ""
     if plan.allow not in (["fission"], ["fission", "unjoined"]) or graph.dialect != "onnx":
-        raise _fail("a bound over all regions holds where an ONNX model is cut in regions, and nothing else is allowed")
-    if plan.rounds or any(isinstance(r, Sections) for r in plan.rewrites or ()):
-        raise _fail("a bound over all regions does not hold where products run by sections, or parts are cut again")
-    if target.overlap != "never" and not target.rule:
         raise _fail(
-            "a bound over all regions does not hold where parts of any op may lie over a part of what they read"
+            "a bound over all regions holds where an ONNX model is tiled in regions, and nothing else is allowed"
         )
+    if plan.rounds or any(isinstance(r, Sections) for r in plan.rewrites or ()):
+        raise _fail("a bound over all regions does not hold where products run by sections, or tiles are tiled again")
+    if target.overlap != "never" and not target.rule:
+        raise _fail("a bound over all regions does not hold where any tile may overlap a part of what it reads")
     if bound.bytes > plan.peak_bytes:
-        raise _fail(f"{bound.bytes} bytes are said to be needed whatever is cut, and the plan needs {plan.peak_bytes}")
+        raise _fail(
+            f"{bound.bytes} bytes are claimed to be needed by every tiling, and the plan needs {plan.peak_bytes}"
+        )
     over = "orders_and_joined_regions" if bound.joined else "orders_and_regions"
     said = plan.proved_over if plan.proved_over in _OVER_REGIONS else None
     if said != (over if bound.bytes == plan.peak_bytes else None):
@@ -270,7 +272,8 @@ class _Search:
 
     def _dims_given(self, op: int, operand: int, t: int) -> bool:
         """Whether all parts of an op together, however it is cut, are given all of an operand."""
-        dims = [(index, length) for index, length in self._dims(op, operand, t) if index is not None]
+        indices, shape = self._access(op).inputs[operand] or (), self.graph.tensor_by_id[t].shape or ()
+        dims = [(index, length) for index, length in zip(indices, shape, strict=True) if index is not None]
         along = [index.axis for index, _ in dims if index.axis in self._axes(op)]
         return len(set(along)) == len(along) and all(self._all_rows(op, *dim) for dim in dims)
 
@@ -284,9 +287,6 @@ class _Search:
                 return True
             read = read or bool(readers)
         return not read or not self._axes(op.id)
-
-    def _dims(self, op: int, operand: int, t: int) -> list[tuple[Index | None, int]]:
-        return list(zip(self._access(op).inputs[operand] or (), self.graph.tensor_by_id[t].shape or (), strict=True))
 
     def _all_rows(self, op: int, index: Index, length: int) -> bool:
         """Whether rows one by one, and all at once, give all of a dimension; always along an axis that is not cut."""

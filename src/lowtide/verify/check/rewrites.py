@@ -61,15 +61,15 @@ def with_ops(graph: Graph, plan: Plan) -> Graph:
     listed = {op.id: op.recompute_of for op in plan.ops if op.recompute_of is not None}
     runs = {op.id for op in plan.ops} if has_cuts(plan) else {r.op for r in clones}
     if listed != {r.op: r.of for r in clones if r.op in runs}:
-        raise VerificationError("rewrites", "the ops say that others are recomputed than the rewrites do")
+        raise VerificationError("rewrites", "the ops and the rewrites name different ops that are recomputed")
     if has_aliases(plan) and changed and not has_cuts(plan):
-        raise VerificationError("rewrites", "tensors lie in others in a plan whose ops run again")
+        raise VerificationError("rewrites", "tensors are allocated in others in a plan that recomputes ops")
     if has_cuts(plan):
         if swaps_of(plan):
-            raise VerificationError("rewrites", "tensors leave memory in a plan that cuts")
+            raise VerificationError("rewrites", "tensors are offloaded in a plan with tiles")
         return parted(*rounds_of(graph, plan, before_cuts)[-1])
     if plan.rounds:
-        raise VerificationError("parts", "there are rounds in a plan that cuts nothing")
+        raise VerificationError("parts", "there are rounds in a plan without tiles")
     user = graph
     graph = _with_clones(graph, clones, plan) if changed else graph
     aliases = changed and any(t.alias_of is not None for t in user.tensors)
@@ -87,7 +87,9 @@ def before_cuts(graph: Graph, plan: Plan) -> Graph:
         graph = with_sections(graph, plan)
     graph = with_sums(graph, plan)
     if clones and any(t.alias_of is not None for t in graph.tensors):
-        raise VerificationError("rewrites", "ops are recomputed in a plan that cuts, and tensors lie in others")
+        raise VerificationError(
+            "rewrites", "ops are recomputed in a plan with tiles, and tensors are allocated in others"
+        )
     return _with_clones(graph, clones, plan) if clones else graph
 
 
@@ -102,7 +104,7 @@ def check_clones_exactness(graph: Graph, plan: Plan) -> None:
     half = graph.dialect == "onnx" and bool(touched & {"float16", "bfloat16"})
     if plan.exactness != ("kernel" if half else None):
         why = "of half precision, which are rounded by their neighbours" if half else "that make the same each time"
-        raise VerificationError("rewrites", f"the plan promises {plan.exactness!r}, and ops run again {why}")
+        raise VerificationError("rewrites", f"the plan promises {plan.exactness!r}, and ops are recomputed {why}")
 
 
 def _with_clones(graph: Graph, clones: Sequence[Recompute], plan: Plan) -> Graph:
@@ -116,7 +118,7 @@ def _with_clones(graph: Graph, clones: Sequence[Recompute], plan: Plan) -> Graph
     for r in clones:
         original = ops.get(r.of)
         if original is None or r.op in ops or len(r.outputs) != len(original.outputs):
-            raise VerificationError("rewrites", f"op {r.op} cannot be op {r.of} once more")
+            raise VerificationError("rewrites", f"op {r.op} cannot be a recomputation of op {r.of}")
         replaced = [Replaced(tensor=r.replaced, readers=r.readers), *r.more]
         fresh = set(r.outputs)
         if len(fresh) < len(r.outputs) or fresh & set(tensors) or len({x.tensor for x in replaced}) != len(replaced):
@@ -223,17 +225,17 @@ def rounds_of(graph: Graph, plan: Plan, before_cuts: Before) -> list[tuple[Graph
         )  # fmt: skip
         known = _TILES | _BEFORE_TILES if k == 0 else _TILES
         if not has_cuts(one) or not all(isinstance(r, known) for r in listed.rewrites):
-            raise fail(f"round {k + 1} does something else than cut")
+            raise fail(f"round {k + 1} does something else than tile")
         cut = before_cuts(graph, one)
         for t in listed.tensors:
             own = cut.tensor_by_id.get(t.id)
             if own is not None and (t.name, t.size, t.kind) != (own.name, own.size, own.kind.value):
-                raise fail(f"round {k + 1} has another tensor {t.id} than the graph that it cuts")
+                raise fail(f"round {k + 1} has another tensor {t.id} than the graph that it tiles")
         result.append((cut, one))
         graph = parted(cut, one)
     last = structs.replace(plan, rounds=None)
     if result and any(isinstance(r, _BEFORE_TILES) for r in plan.rewrites or ()):
-        raise fail("what is cut again is changed before, which only the first round may be")
+        raise fail("a graph that is tiled again was changed before, which only that of the first round may be")
     result.append((before_cuts(graph, last), last))
     for cut, one in result:
         _check_split(cut, one)
@@ -246,4 +248,4 @@ def _check_split(graph: Graph, plan: Plan) -> None:
     cut = {c.op for r in rewrites if isinstance(r, CutRegion | ConcatElimination) for c in r.ops}
     for t in (t for r in rewrites if isinstance(r, Split) for t in r.tensors):
         if graph.producer.get(t) not in cut or t in listed:
-            raise fail(f"tensor {t} is said to stay in pieces, and does not")
+            raise fail(f"tensor {t} is listed as unmaterialised, and is materialised")

@@ -41,6 +41,6 @@ def check_shared(members: Sequence[tuple[Graph, Plan, Target]]) -> str:
                 for start, end, other in others if j != i else ():
                     if start < high and low < end:
                         raise VerificationError(
-                            "shared", f"{other} at {start}..{end} lies over {name} at {low}..{high}, which is kept"
+                            "shared", f"{other} at {start}..{end} overlaps {name} at {low}..{high}, which is kept"
                         )
     return f"{count:,} persistent tensors, none written by another model"

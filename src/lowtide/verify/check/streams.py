@@ -55,7 +55,7 @@ class _Streams:
         alone = {s.tensors[0] for s in work_out(graph, target).storages if len(s.tensors) == 1}
         for t in self.streams:
             if t in self.boxes or t not in graph.tensor_by_id or t not in alone:
-                raise _fail(f"tensor {t} cannot lie on the host by itself")
+                raise _fail(f"tensor {t} cannot be on the host by itself")
 
     def run(self) -> tuple[Graph, Plan, str]:
         graph, streams = self.graph, self.streams
@@ -63,7 +63,7 @@ class _Streams:
         stores = self._stores()
         for t in streams:
             if all(op.inputs[0] != t for op in loads) and all(op.outputs[0] != t for op in stores.values()):
-                raise _fail(f"tensor {t} is streamed, and neither sliced nor joined")
+                raise _fail(f"tensor {t} is streamed, and neither sliced nor concatenated")
         self.loads = {op.id: op for op in loads}
         self.stores = stores
         rows = {op.outputs[0] for op in loads}

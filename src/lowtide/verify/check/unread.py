@@ -36,10 +36,10 @@ def check_read(plan: Plan, target: Target) -> None:
     for holds, names, what in unread:
         for name in names if holds else ():
             if getattr(plan, name) is not None:
-                raise VerificationError("unread", f"the plan {what}, and says {name}, which nobody reads there")
+                raise VerificationError("unread", f"the plan {what}, and says {name}, which is read by no check there")
     if not cuts and any(named.part is not None for named in plan.ops):
-        raise VerificationError("unread", "the plan cuts nothing, and an op of it is a part")
+        raise VerificationError("unread", "the plan tiles nothing, and an op of it is a tile")
     if not cuts and any(isinstance(r, Sums) for r in plan.rewrites or ()):
-        raise VerificationError("unread", "the plan cuts nothing, and computes an op of sums")
+        raise VerificationError("unread", "the plan tiles nothing, and computes an op from sums")
     if plan.moves is not None and has_aliases(plan):
-        raise VerificationError("unread", "the plan moves tensors, and some lie in others")
+        raise VerificationError("unread", "the plan moves tensors, and some are allocated in others")
