@@ -110,7 +110,7 @@ def plan(
         means ``"spill"``; with `allow` ``"recompute"``, of a published one, as
         `lowtide.optimize.recompute.registry` has them, or ``"exact"`` for lowtide's own.
     time
-        Seconds of search; the default is 60.
+        Seconds of search. Without it the search does work that takes 60 on a quiet machine, however busy this one is.
     search_memory
         Bytes for states that the search stores; the default is 2 GiB.
     gap
