@@ -22,7 +22,6 @@ ELSEWHERE = {
     "read/hlo/test_reader.py": "read/hlo/text",
     "read/onnx/test_propagate.py": "read/onnx/forward",
     "api/test_size_table.py": "cli/size_table report/size_table",
-    "test_schemas.py": "cli/schema",
     "test_imports.py": "research api/public",
     "api/sweeps/test_sweeping.py": "api/sweeps/rows api/sweeps/workers cli/sweep",
     "api/test_budgets.py": "api/changes cli/summary",
@@ -57,7 +56,7 @@ ELSEWHERE = {
     "ops/aten/windows run/probe_aten",
     "ops/tflite/test_rows.py": "ops/tflite/movement ops/tflite/products ops/tflite/windows run/probe_tflite",
     "run/test_probe.py": "run/probe_feeds run/probe_nodes run/probe_onnx",
-    "api/test_probing.py": "cli/probe run/probing",
+    "api/test_probing.py": "run/probing",
     # a rule and the runtime that it is about
     "rules/litert/test_rule.py": "runtimes/litert",
     "rules/litert/test_temporaries.py": "run/tflite_process",
@@ -81,7 +80,6 @@ ELSEWHERE = {
     "api/test_job.py": "api/problem api/goals/fast_memory api/goals/one_arena api/goals/several_memories",
     "api/test_two_arenas.py": "api/goals/two_arenas",
     "runtimes/test_executorch.py": "executorch",
-    "runtimes/test_figures.py": "runtimes/onnxruntime_figures",
     "runtimes/test_registry.py": "runtimes/base runtimes/tflm/offline",
     "pytorch/test_step.py": "torch/asked torch/meter torch/optimizer torch/planning torch/step torch/step_plan",
     "pytorch/test_capture.py": "torch/as_eager torch/capture torch/cost",
@@ -121,7 +119,7 @@ ELSEWHERE = {
         "optimize/loop_flow optimize/loop_rings transform/loop_graph transform/loop_growth transform/loops"
     ),
     "cost/test_model.py": "cost/signature",
-    "api/test_measuring.py": "cli/measure report/measuring run/node_seconds run/session_process run/session_seconds",
+    "api/test_measuring.py": "report/measuring run/node_seconds run/session_process run/session_seconds",
     "api/test_curve.py": "cli/curve report/curve optimize/curve",
     "verify/check/test_loops.py": "api/rewrites/looping verify/check/loop_behind verify/check/loop_play",
     "verify/check/test_rounds.py": "api/rewrites/peak_rounds",
@@ -131,7 +129,6 @@ ELSEWHERE = {
     "transform/test_tflite_parts.py": "ops/tflite/part transform/tflite_file",
     "write/test_tflite_parts.py": "write/flat_front",
     "api/rewrites/test_swapping.py": "verify/check/swaps",
-    "api/rewrites/test_front.py": "optimize/recompute/front",
     "cli/test_process.py": "__main__",
     "cli/test_exports.py": "api/exports",
     "verify/check/test_banks.py": "api/banks allocate/banks/orders allocate/banks/places",
@@ -148,8 +145,7 @@ ELSEWHERE = {
         "emit/kernel emit/kernels emit/places emit/schedule emit/templates emit/weights api/emitting cli/emit"
     ),
     "emit/test_qemu.py": "emit/qemu/ api/emulating report/board_runs",
-    "emit/test_sound.py": "emit/integers emit/recurrent emit/signals",
-    "emit/test_wide.py": "emit/types",
+    "emit/test_sound.py": "emit/recurrent emit/signals",
     "optimize/recompute/test_rotor.py": "optimize/recompute/blocks optimize/recompute/method "
     "optimize/recompute/registry",
 }

@@ -173,7 +173,9 @@ def test_run_hands_on_what_it_is_given(tmp_path: Path, monkeypatch: pytest.Monke
     assert (original, planned) == (path, tmp_path / "planned.onnx")
     assert (more["dims"], more["footprint_bytes"], more["timed"]) == ({"n": 4}, [1], True)
     weighted: list[Path] = []
-    monkeypatch.setattr(running, "_with_weights", lambda file, _: weighted.append(file) or file)
+    monkeypatch.setattr(
+        import_module("lowtide.run.random_weights"), "weighted", lambda file, _: weighted.append(file) or file
+    )
     lowtide.run(path, None, plan, random_weights=True)
     assert weighted == [path]
     for name in ("m.tflite", "m.pt2"):

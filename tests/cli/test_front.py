@@ -9,11 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 
 import lowtide.research
 from lowtide.cli import main
 from lowtide.plan import read_plan
+from support import small_nets
 from support.small_models import branches, graph_file, onnx_file, op, tensor
 from support.tflite_nets import pyramid
 
@@ -194,3 +196,19 @@ def test_a_plan_for_a_board_is_written(tmp_path: Path, capsys: pytest.CaptureFix
     assert "fits psram" in capsys.readouterr().out
     assert out.exists()
     assert len(lowtide.load(out).ops) >= len(lowtide.load(model).ops)
+
+
+def test_weights_go_where_the_model_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """External data is copied to the folder of OUT; where it does not exist, that is said before any search."""
+    model, away = small_nets.pyramid().model(), tmp_path / "away"
+    away.mkdir()
+    source = tmp_path / "net.onnx"
+    onnx.save(model, source, save_as_external_data=True, location="net.bin", size_threshold=0)
+    words = ["plan", str(source), "--for", "generic", "--only", "alias", "-o", str(away / "small.onnx"), "-q"]
+    assert main(words) == 0
+    assert (away / "net.bin").read_bytes() == (tmp_path / "net.bin").read_bytes()
+    (tmp_path / "net.bin").unlink()
+    capsys.readouterr()
+    (away / "small.onnx").unlink()
+    assert main(words) == 2
+    assert "its weights should be in 'net.bin'" in capsys.readouterr().err

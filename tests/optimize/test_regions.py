@@ -382,7 +382,7 @@ def test_ops_that_are_alike_have_parts_that_are(graph: Graph) -> None:
     shared = PartWorkspaces(cutter, target)
     for op in graph.ops:
         for axis in cutter.axes(op.id):
-            assert shared.of(op, axis) == PartWorkspaces(cutter, target).of(op, axis)
+            assert shared.of(op, axis) == PartWorkspaces(Cutter(graph), target).of(op, axis)
 
 
 @pytest.mark.slow

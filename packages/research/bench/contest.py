@@ -7,9 +7,9 @@ dde1a9f, first place of track A; it publishes totals of five instances (here wit
 by us, gives the others, and those five to the printed digit. Our evaluator gives its 24 solutions the same totals. The
 contest has no public evaluator; `src/lowtide_research/contest/evaluate.py` says how the statement is read where it is
 open. *ours* is the evaluator's total of our solution. *bound*: all operators at full efficiency (`bound.py`), or where
-there are at most 300 groups the cheapest cover by groups (`cover.py`), which CP-SAT bounds; both hold for all solutions
-that our evaluator accepts. *gap* is how far ours is above it at most, *recomputed* how many operators run in a second
-group too, *s* the search alone, on one thread.
+there are at most 5000 groups the cheapest cover by groups (`cover.py`), which CP-SAT bounds; both hold for all
+solutions that our evaluator accepts. *gap* is how far ours is above it at most, *recomputed* how many operators run in
+a second group too, *s* the search alone, on one thread.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lowtide.analyse.liveness import Profile, profile
-from lowtide.analyse.storage import MemoryModel, Storage
+from lowtide.analyse.storage import MemoryModel
 from lowtide.names import brief
 from lowtide.plan import ArenaLost, RuntimeFigure
 
@@ -164,7 +164,7 @@ def detail(model: MemoryModel, order: Sequence[int], steps: Profile, step: int) 
                 size_bytes=storage.size,
                 counted_bytes=counted,
                 percent=round(100 * counted / footprint, 1) if footprint else 0.0,
-                made_by=_maker(model, storage, step_of),
+                made_by=None if storage.at_start else _name(model, min(storage.users, key=step_of.__getitem__)),
                 kept_by=tuple(
                     _name(model, i) for i in sorted(storage.users, key=step_of.__getitem__) if step_of[i] > step
                 ),
@@ -268,7 +268,3 @@ def _peak_if(
 def _name(model: MemoryModel, position: int) -> OpName:
     op = model.graph.ops[position]
     return OpName(op.id, op.name, op.type)
-
-
-def _maker(model: MemoryModel, storage: Storage, step_of: dict[int, int]) -> OpName | None:
-    return None if storage.at_start else _name(model, min(storage.users, key=step_of.__getitem__))

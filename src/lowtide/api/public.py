@@ -39,8 +39,7 @@ from lowtide.api.surveys import inspect, schema, target, targets
 from lowtide.api.sweeps.sweeping import Sweep, sweep
 from lowtide.api.ways_to_fit import WayToFit, ways_to_fit
 from lowtide.api.writing import PlanFiles, apply, write_all
-from lowtide.optimize.curve import Curve
-from lowtide.optimize.recompute.front import Front
+from lowtide.optimize.curve import Curve, Front
 from lowtide.plan import Plan
 
 # Promised to users, and what a plan cannot do from the ground up.

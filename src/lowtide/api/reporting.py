@@ -13,8 +13,7 @@ from lowtide.names import brief
 from lowtide.plan import SHOWN, Plan, read_plan
 
 if TYPE_CHECKING:
-    from lowtide.optimize.curve import Curve
-    from lowtide.optimize.recompute.front import Front
+    from lowtide.optimize.curve import Curve, Front
     from lowtide.outputs import Outputs
     from lowtide.report.view import PlanView
 

@@ -20,16 +20,22 @@ _SPELT_ANEW = {ALL, "fission", "seams", "accumulate", "recompute"}
 """Changes after which the model's own file is not the plan's any more."""
 
 
-def check_files(model: str | Path, settings: Mapping[str, Any], files: PlanFiles) -> None:
-    """See that the plan of a call could be written as these files; `settings` are those of `lowtide.research.plan`.
-    Raises `InputError`: a format or a file that such plans do not have, or the call itself is wrong."""
-    job = job_of(model, **settings)
-    words, place = set(job.allow), job.source
+def check_external_data(place: str, files: PlanFiles) -> None:
+    """See that the weights of a model can go where it is written. `place`: the model's path. Raises `InputError`: they
+    are not in its folder, or are to be copied without leave."""
     if files.out is not None and place.lower().endswith(".onnx") and user_function(place) is None:
         from lowtide.api.models import external_locations
         from lowtide.write.onnx import to_copy
 
         to_copy(external_locations(Path(place)), Path(place), Path(files.out), files.copy_external)
+
+
+def check_files(model: str | Path, settings: Mapping[str, Any], files: PlanFiles) -> None:
+    """See that the plan of a call could be written as these files; `settings` are those of `lowtide.research.plan`.
+    Raises `InputError`: a format or a file that such plans do not have, or the call itself is wrong."""
+    job = job_of(model, **settings)
+    words, place = set(job.allow), job.source
+    check_external_data(place, files)
     layout = bool(files.exports.paths)
     if files.commands is not None and not isinstance(job.goal, FastMemory):
         raise InputError("commands are for a plan with spilling; name the memories with --memory")

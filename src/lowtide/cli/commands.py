@@ -348,3 +348,46 @@ def _show_kernels(model: str | Path, settings: Mapping[str, Any]) -> None:
         from lowtide.report.figures import kernels_text
 
         show(f"\n{kernels_text(choices)}")
+
+
+def probe(options: argparse.Namespace) -> int:
+    """Print the maps of a model's ops and what proving them showed; 5 if one is wrong."""
+    dims = dims_of(options.dims)
+    probing = api.probe(options.model, dims=dims, seed=options.seed, most_macs=options.most_macs)
+    options.line.end()
+    if options.json:
+        show_json(probing)
+    else:
+        from lowtide.report.measuring import probing_text
+
+        show(probing_text(probing))
+    return probing.exit_status
+
+
+def measure(options: argparse.Namespace) -> int:
+    """Time the ops, write the cost file, and print what it says."""
+    from lowtide.api.writing import check_outputs
+
+    if options.out is not None:
+        check_outputs(options.model, [options.out])
+    file = api.measure(
+        options.model, threads=options.threads, level=options.level, time=options.time, seed=options.seed,
+        dims=dims_of(options.dims), max_overhead=options.max_overhead, report=options.line.steps,
+    )  # fmt: skip
+    options.line.end()
+    if options.out is not None:
+        file.save(options.out)
+        say(f"wrote {options.out}")
+    if options.json:
+        show_json(file)
+    else:
+        from lowtide.report.measuring import cost_text
+
+        show(cost_text(file))
+    return 0
+
+
+def schema(options: argparse.Namespace) -> int:
+    """Print the JSON Schema of a file that lowtide reads or writes."""
+    show_json(api.schema(options.kind))
+    return 0

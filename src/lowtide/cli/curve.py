@@ -11,8 +11,7 @@ from lowtide.cli.values import dims_of
 from lowtide.errors import InputError
 
 if TYPE_CHECKING:
-    from lowtide.optimize.curve import Curve
-    from lowtide.optimize.recompute.front import Front
+    from lowtide.optimize.curve import Curve, Front
 
 
 def changes_of(options: argparse.Namespace) -> dict[str, Any]:

@@ -205,6 +205,7 @@ def _run_sizes(options: argparse.Namespace, several: Mapping[str, Sequence[int]]
 def run(options: argparse.Namespace) -> int:
     """Plan, write, and print the first screen."""
     from lowtide.api.default import plan_request
+    from lowtide.api.writable import check_external_data
     from lowtide.api.writing import check_outputs, data_of, write_all
 
     several = {name: sizes for name, sizes in options.dims if isinstance(sizes, list)}
@@ -214,6 +215,8 @@ def run(options: argparse.Namespace) -> int:
     request = replace(_request(options), to_write=options.out is not None)
     files = _files(request, options.out, options.session)
     check_outputs(options.model, files.paths, files.out)
+    if not request.runs_in_onnxruntime:  # else weights are written anew
+        check_external_data(request.path, files)
 
     fit = None
     if options.board is None:
@@ -304,7 +307,8 @@ def _files(request: Request, out: str | None, languages: Sequence[Language]) -> 
     sessions = tuple(path.with_name(f"{_module(out)}{ENDINGS[language]}") for language in dict.fromkeys(languages))
     header = path.with_name(f"{_stem(out)}.h") if ending in (".tflite", ".json") else None
     plan = path.with_name(f"{_stem(out)}.plan.json")
-    return PlanFiles(out, plan, snippet=session, sessions=sessions, exports=Exports(header=header))
+    exports = Exports(header=header)
+    return PlanFiles(out, plan, snippet=session, sessions=sessions, exports=exports, copy_external=True)
 
 
 def _stem(out: str) -> str:

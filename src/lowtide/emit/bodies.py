@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lowtide.errors import InputError
-from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.graph import Graph, Kind, Op
 from lowtide.read.tflite.model import TfliteFile
 from lowtide.read.tflite.reader import graph_of
 
@@ -54,7 +54,9 @@ def with_bodies(graph: Graph) -> tuple[Graph, dict[int, tuple[Branch, Branch]]]:
             )
             listed += inner.tensors
             own = [t for t in body.tensors if t.id not in inner.inputs]
-            tensors += [replace(t, id=number[t.id], kind=_kind(t)) for t in own]
+            tensors += [
+                replace(t, id=number[t.id], kind=t.kind if t.kind is Kind.CONSTANT else Kind.ACTIVATION) for t in own
+            ]
             ops = tuple(_renumbered(o, number, ids + k) for k, o in enumerate(body.ops))
             ids += len(ops)
             pair.append(Branch(ops, tuple(number[t] for t in inner.outputs), holds))
@@ -67,10 +69,6 @@ def _check(body: Graph, op: Op) -> None:
     for inner in body.ops:
         if inner.type in ("IF", "WHILE", "CALL", "CALL_ONCE") or "VARIABLE" in inner.type:
             raise InputError(f"{op.label}: a branch of it has {inner.type}; C is not written for that", body.source)
-
-
-def _kind(tensor: Tensor) -> Kind:
-    return Kind.CONSTANT if tensor.kind is Kind.CONSTANT else Kind.ACTIVATION
 
 
 def _renumbered(op: Op, number: dict[int, int], own: int) -> Op:

@@ -13,20 +13,18 @@ from lowtide.emit import arithmetic, elementwise, reals, shapes, transposed
 from lowtide.emit.arithmetic import Multiplier
 from lowtide.emit.elementwise import COMPARISONS, REAL_MAPS, REAL_PAIRS, mapped, paired, quantized
 from lowtide.emit.fixed_point import requantized
-from lowtide.emit.integers import cast
+from lowtide.emit.formats import NEAR, WIDE_TYPES
 from lowtide.emit.kernel import Find, Kernel, Material, fit, is_wide, scale_of, zero_of
 from lowtide.emit.places import (
     ELEMENT_BYTES,
     Three,
     View,
-    complete,
     element_bytes,
     initialiser,
     sizes_of,
 )
 from lowtide.emit.recurrent import lstm, real_lstm
 from lowtide.emit.signals import SIGNALS, signal
-from lowtide.emit.types import NEAR, WIDE_TYPES
 from lowtide.emit.variables import no_op, remembered
 from lowtide.emit.windows import check_int, four, windows
 from lowtide.errors import InputError
@@ -209,15 +207,8 @@ class Kernels(Material):
             raise InputError("its weights are shuffled, or no matrix")
         channels, depth = w.shape or (0, 0)
         fit(min(channels, depth) > 0)
-        source, target, sizes_in, sizes = find(x.id), find(y.id), sizes_of(x), sizes_of(y)
-        if sizes_in[:2] != sizes[:2] or sizes_in[2] != depth or sizes[2] != channels:  # both are untiled then
-            rows = prod(x.shape or ()) // depth
-            fit(rows * depth == prod(x.shape or ()) and rows * channels == prod(y.shape or ()))
-            if source.slots or target.slots:
-                raise InputError("the plan streams it in rows of another shape; C is written for an untiled operator")
-            sizes_in, sizes = (rows, 1, depth), (rows, 1, channels)
-            source, target = complete(source.base, sizes_in, source.unit), complete(target.base, sizes, target.unit)
-        return self._layer("conv", op, (source, target), sizes_in, sizes, 0)
+        views, sizes_in, sizes = reals.as_rows(x, y, find, depth, channels)
+        return self._layer("conv", op, views, sizes_in, sizes, 0)
 
     def _depthwise(self, op: Op, find: Find) -> Kernel:
         """DEPTHWISE_CONV_2D."""
@@ -373,7 +364,7 @@ _MAKERS: dict[str, Maker] = {
     "ASSIGN_VARIABLE": remembered,
     "AVERAGE_POOL_2D": Kernels._pool,
     "CALL_ONCE": no_op,
-    "CAST": cast,
+    "CAST": shapes.cast,
     "CONCATENATION": shapes.concatenated,
     "CONV_2D": Kernels._conv,
     "DEPTHWISE_CONV_2D": Kernels._depthwise,

@@ -17,7 +17,7 @@ import numpy as np
 
 from lowtide.emit.formats import FORMATS, real, real_bounds
 from lowtide.emit.kernel import Find, Kernel, Material, Part, fit, scale_of, zero_of
-from lowtide.emit.places import Three, complete, dims_of, initialiser, sizes_of
+from lowtide.emit.places import Three, View, complete, dims_of, initialiser, sizes_of
 from lowtide.emit.windows import four, windows
 from lowtide.errors import InputError
 from lowtide.graph import Kind, Op, Tensor
@@ -61,19 +61,28 @@ def filters_of(material: Material, op: Op, weights: Tensor) -> tuple[str, str]:
 def convolved(material: Material, op: Op, find: Find) -> Kernel:
     """CONV_2D."""
     x, y, w = material.data(op), material.result(op), material.given(op, 1)
-    (in_h, in_w, in_c), sizes = sizes_of(x), sizes_of(y)
-    filters, taps_h, taps_w, depth = four(w)
+    in_c, sizes = sizes_of(x)[2], sizes_of(y)
+    filters, _, _, depth = four(w)
     fit(filters == sizes[2] and depth > 0 and in_c % depth == 0 and filters % (in_c // depth) == 0)
+    kernel = _filtered("real_conv", material, op, find, (depth, filters // (in_c // depth)), filters)
+    return replace(kernel, macs=kernel.macs * depth, full_pixels=find(x.id).position[2] == 0)
+
+
+def _filtered(name: str, material: Material, op: Op, find: Find, channels: tuple[int, int], filters: int) -> Kernel:
+    """A convolution of either kind, whose code has these two numbers of channels."""
+    x, y, w = material.data(op), material.result(op), material.given(op, 1)
+    (in_h, in_w, _), sizes = sizes_of(x), sizes_of(y)
+    _, taps_h, taps_w, _ = four(w)
     high, wide = windows(op, (taps_h, taps_w), (in_h, in_w), sizes)
-    source = find(x.id)
     numbers = (
-        in_h, in_w, depth, filters // (in_c // depth), high.taps, wide.taps, high.stride, wide.stride, high.dilation,
-        wide.dilation, high.before, wide.before,
+        in_h, in_w, *channels, high.taps, wide.taps, high.stride, wide.stride, high.dilation, wide.dilation,
+        high.before, wide.before,
     )  # fmt: skip
     bounds = real_bounds(op.attributes.get(_ACTIVATION, 0))
-    text = initialiser((source, find(y.id)), numbers, *bounds, *_arrays(material, op, _held(material, w), filters))
-    macs = prod(sizes) * taps_h * taps_w * depth
-    return Kernel("real_conv", text, sizes, macs, full_pixels=source.position[2] == 0)
+    arrays = _arrays(material, op, _held(material, w), filters)
+    return Kernel(
+        name, initialiser((find(x.id), find(y.id)), numbers, *bounds, *arrays), sizes, prod(sizes) * taps_h * taps_w
+    )
 
 
 def multiplied(material: Material, op: Op, find: Find) -> Kernel:
@@ -89,14 +98,7 @@ def multiplied(material: Material, op: Op, find: Find) -> Kernel:
     elif op.attributes.get("weights_format", 0) != 0 or held.ndim != 2:
         raise InputError("its weights are shuffled, or no matrix")
     filters, depth = (int(n) for n in held.shape)
-    source, target, sizes_in, sizes = find(x.id), find(y.id), sizes_of(x), sizes_of(y)
-    if sizes_in[:2] != sizes[:2] or sizes_in[2] != depth or sizes[2] != filters:  # both are whole then
-        rows = prod(x.shape or ()) // depth
-        fit(rows * depth == prod(x.shape or ()) and rows * filters == prod(y.shape or ()))
-        if source.slots or target.slots:
-            raise InputError("the plan streams it in rows of another shape; C is written for an untiled operator")
-        sizes_in, sizes = (rows, 1, depth), (rows, 1, filters)
-        source, target = complete(source.base, sizes_in, source.unit), complete(target.base, sizes, target.unit)
+    (source, target), sizes_in, sizes = as_rows(x, y, find, depth, filters)
     numbers = (*sizes_in[:2], depth, filters, 1, 1, 1, 1, 1, 1, 0, 0)
     bounds = real_bounds(op.attributes.get(_ACTIVATION, 0))
     text = initialiser((source, target), numbers, *bounds, *_arrays(material, op, held, filters))
@@ -104,21 +106,26 @@ def multiplied(material: Material, op: Op, find: Find) -> Kernel:
     return Kernel("real_conv", text, sizes, macs, sizes_in=sizes_in, full_pixels=last)
 
 
+def as_rows(x: Tensor, y: Tensor, find: Find, depth: int, filters: int) -> tuple[tuple[View, View], Three, Three]:
+    """Views and sizes of a product's operand and result, as rows of `depth` and of `filters` elements. Raises
+    `InputError`: the plan has one of them in rows of another shape."""
+    source, target, sizes_in, sizes = find(x.id), find(y.id), sizes_of(x), sizes_of(y)
+    if sizes_in[:2] != sizes[:2] or sizes_in[2] != depth or sizes[2] != filters:  # both are untiled then
+        rows = prod(x.shape or ()) // depth
+        fit(rows * depth == prod(x.shape or ()) and rows * filters == prod(y.shape or ()))
+        if source.slots or target.slots:
+            raise InputError("the plan streams it in rows of another shape; C is written for an untiled operator")
+        sizes_in, sizes = (rows, 1, depth), (rows, 1, filters)
+        source, target = complete(source.base, sizes_in, source.unit), complete(target.base, sizes, target.unit)
+    return (source, target), sizes_in, sizes
+
+
 def depthwise(material: Material, op: Op, find: Find) -> Kernel:
     """DEPTHWISE_CONV_2D."""
     x, y, w = material.data(op), material.result(op), material.given(op, 1)
-    (in_h, in_w, in_c), sizes = sizes_of(x), sizes_of(y)
-    _, taps_h, taps_w, filters = four(w)
-    fit(filters == sizes[2] and in_c > 0 and filters % in_c == 0)
-    high, wide = windows(op, (taps_h, taps_w), (in_h, in_w), sizes)
-    numbers = (
-        in_h, in_w, filters, filters // in_c, high.taps, wide.taps, high.stride, wide.stride, high.dilation,
-        wide.dilation, high.before, wide.before,
-    )  # fmt: skip
-    bounds = real_bounds(op.attributes.get(_ACTIVATION, 0))
-    arrays = _arrays(material, op, _held(material, w), filters)
-    text = initialiser((find(x.id), find(y.id)), numbers, *bounds, *arrays)
-    return Kernel("real_depthwise", text, sizes, prod(sizes) * taps_h * taps_w)
+    in_c, filters = sizes_of(x)[2], four(w)[3]
+    fit(filters == sizes_of(y)[2] and in_c > 0 and filters % in_c == 0)
+    return _filtered("real_depthwise", material, op, find, (filters, filters // in_c), filters)
 
 
 def pooled(material: Material, op: Op, find: Find) -> Kernel:

@@ -1,10 +1,10 @@
-"""Operators that move elements and change none: what they are as material of C.
+"""Operators that move elements and change none, and casts of integers: what they are as material of C.
 
 A result is made of slices, each copied from an operand whose view has its steps along the result's dimensions
 (`views.py`): transposed, from a row on, in steps of several. A concatenation is several slices in one tensor.
 
 Source: TFLM's `transpose_common.cc`, `strided_slice_common.cc`, `slice.cc`, `split.cc`, `split_v.cc`, `pack.cc`,
-`unpack.cc`, `mirror_pad.cc`, `shape.cc`, `concatenation.cc`, `pad.cc`.
+`unpack.cc`, `mirror_pad.cc`, `shape.cc`, `concatenation.cc`, `pad.cc`, `cast.cc`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from lowtide.emit.views import aligned, same_order_dims
 from lowtide.errors import InputError
 from lowtide.graph import Kind, Op, Tensor
 
+_CASTS = ("int8", "int16", "int32", "uint32")
 _STRIDES = 3
 """Place of the steps among a strided slice's operands."""
 
@@ -264,3 +265,14 @@ def reshaped(material: Material, op: Op, find: Find) -> Kernel:
             raise InputError("the plan streams it in rows; C is written for an untiled operator")
         return rearranged(x, y, find, dims)
     return Kernel("copy", f"{{{source.base}, {target.base}, {y.size}}}", sizes_of(y))
+
+
+def cast(material: Material, op: Op, find: Find) -> Kernel:
+    """CAST between integers. Raises `InputError`: it is from or to another type."""
+    x, y = material.data(op), material.result(op)
+    if x.dtype not in _CASTS or y.dtype not in _CASTS:
+        raise InputError(f"it is from {x.dtype} to {y.dtype}; C is written for {', '.join(_CASTS)}")
+    fit(x.shape == y.shape)
+    if element_bytes(x) == element_bytes(y):
+        return moved(x, y, find, {d: d for d in range(len(x.shape or ()))})
+    return Kernel("cast", initialiser((find(x.id), find(y.id)), (element_bytes(x), element_bytes(y))), sizes_of(y))

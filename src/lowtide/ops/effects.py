@@ -13,7 +13,7 @@ already, `after` does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from lowtide.errors import InputError
@@ -68,7 +68,7 @@ class _Sweep:
         for t in dict.fromkeys(op.inputs):
             self._check_fresh(t, position)
         declared = set(self._bytes(op.writes or ()))
-        made = op.outputs if op.writes is None else self._own_memory(op.outputs)
+        made = [t for t in op.outputs if op.writes is None or self.graph.tensor_by_id[t].alias_of is None]
         writes, reads = {*declared, *self._bytes(made)}, set(self._bytes(op.inputs))
         pinned, ordered = set[int](), set[int]()
         for root, begin, end in writes | reads:
@@ -100,9 +100,6 @@ class _Sweep:
                 begin += at.alias_offset
                 at = self.graph.tensor_by_id[at.alias_of]
             yield at.id, begin, begin + tensor.size
-
-    def _own_memory(self, tensors: Sequence[int]) -> list[int]:
-        return [t for t in tensors if self.graph.tensor_by_id[t].alias_of is None]
 
     def _record(self, op: int, span: _Bytes, *, writes: bool, declared: bool) -> None:
         """Note an access; what a write covers comes before it, and needs no look any more."""

@@ -255,7 +255,8 @@ class Checkpoints:
         first, last = self.marks[edge.begin].tensor, self.marks[edge.end].tensor
         graph = segment_graph(self.expanded.graph, self._ops(edge.begin, edge.end), last)
         all_runs = as_runs(graph, passes.sequence())
-        begin = 1 if all_runs.graph.op_by_id[all_runs.order[0]].type not in self._types else 0
+        own = {op.type for op in self.expanded.graph.ops}
+        begin = 1 if all_runs.graph.op_by_id[all_runs.order[0]].type not in own else 0
         cutter = Cutter(all_runs.graph)
         regions = pass_regions(cutter, all_runs.order[begin:], passes, rows)
         if regions is None:
@@ -264,10 +265,6 @@ class Checkpoints:
         parts = with_ends(all_runs.graph, regions, all_runs.order, ends, before)
         self.limits.tell("", self.peak)
         return peak_of(parts.graph, self.memory.target)
-
-    @property
-    def _types(self) -> set[str]:
-        return {op.type for op in self.expanded.graph.ops}
 
     # all of it
 

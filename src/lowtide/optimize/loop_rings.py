@@ -8,7 +8,6 @@ from math import prod
 
 from lowtide import _core
 from lowtide.graph import Kind
-from lowtide.ops.index import Index
 from lowtide.optimize.loop_over import best_over, leads, outside_reads
 from lowtide.optimize.loop_sharing import shared_places
 from lowtide.transform.loop_growth import Growth
@@ -54,7 +53,9 @@ def made_loop(growth: Growth, order: Sequence[int], dying: Sequence[int] = ()) -
             home = t
             while home not in materialised and (below := _shared_tensor(home, over, materialised)) is not None:
                 home = below
-            slots = _positions(rules, growth, home) if home in materialised else play.slots[number[home]]
+            slots = (
+                prod(rules.tensor_counts(home, growth.dims[home])) if home in materialised else play.slots[number[home]]
+            )
             line_buffers.append(LineBuffer(t, slots, size, under))
     loop = Loop(
         tuple(order),
@@ -98,11 +99,6 @@ def _last_over(tensor: int, over: dict[int, int]) -> int:
     return tensor
 
 
-def _positions(rules: LoopRules, growth: Growth, tensor: int) -> int:
-    """All positions of a tensor."""
-    return prod(rules.tensor_counts(tensor, growth.dims[tensor]))
-
-
 def _shared_tensor(tensor: int, over: dict[int, int], materialised: set[int]) -> int | None:
     """The tensor whose memory another one reuses: the one that it overwrites, or that later overwrites it."""
     if tensor in over:
@@ -144,10 +140,6 @@ def _in_step(rules: LoopRules, op: int, tensor: int, axes: Axes, dims: Axes) -> 
     return True
 
 
-def _index(index: Index, size: int) -> tuple[int, int, int, int, int]:
-    return (index.num, index.den, index.lo, index.hi, size)
-
-
 def _streamed_input(rules: LoopRules, growth: Growth, tensor: int, number: int) -> tuple:
     """The pseudo-op that writes a streamed input."""
     rows = rules.tensor_counts(tensor, growth.dims[tensor])
@@ -164,7 +156,8 @@ def _played(rules: LoopRules, growth: Growth, op: int, number: dict[int, int]) -
             for d, count in zip(growth.dims[t], rules.tensor_counts(t, growth.dims[t]), strict=True):
                 index = dims[d]
                 assert index is not None, (op, t)
-                rows.append(_index(rules.index(op, index, t, d), count))
+                read = rules.index(op, index, t, d)
+                rows.append((read.num, read.den, read.lo, read.hi, count))
             reads.append((number[t], rows[0], rows[1] if len(rows) > 1 else _ONE))
     makes = tuple(number[t] for t in rules.graph.op_by_id[op].outputs)
     return (sizes[0], sizes[1] if len(sizes) > 1 else 1, tuple(reads), makes)

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from lowtide._core import SequenceResult
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.cost.labelled import Families, estimated
@@ -307,11 +306,6 @@ def _descended(choice: Parted, begin: Spent, most: int, least: int, limits: Limi
     return best
 
 
-def _within(choice: Parted, order: Sequence[int], room: int, limits: Limits) -> SequenceResult:
-    """A sequence of the body within so many bytes."""
-    return search(choice.sequence, order, room, limits)
-
-
 def _least_time(choices: Sequence[Parted], budget: int, limits: Limits, begun: Sequence[Found]) -> Best | None:
     found: list[Found] = []
     tried = [c for c in choices if c.rest <= budget and least_possible(c.sequence)[0] + c.base <= budget]
@@ -327,7 +321,7 @@ def _least_time(choices: Sequence[Parted], budget: int, limits: Limits, begun: S
         start, result = choice.order if spent is None else spent.order, None
         words = f"trying {format_size(budget)}{choice.in_words}"
         with limits.interrupt:
-            result = _within(choice, start, room, share(limits, seconds, words))
+            result = search(choice.sequence, start, room, share(limits, seconds, words))
         if result is None or not result.found or (spent is not None and spent.units <= result.cost):
             return spent
         return Spent(tuple(result.order), result.peak, result.cost)

@@ -24,7 +24,7 @@ from lowtide.transform.cut import Cutter, Region
 
 LONGEST = 128  # ops of a region at the most; of one between the lowest points of what is live four times as many
 
-_MODEL_OP, _CANDIDATE = 1_400_000, 110_000
+_MODEL_OP, _CANDIDATE = 1_200_000, 110_000
 """Nanoseconds for an op of a model that the core gets, and for a candidate there."""
 _NEAR = 128
 """A peak that is lower by less than such a part is asked for as one that is lower by that: the core's first looks leave

@@ -21,7 +21,7 @@ class PartWorkspaces:
 
     def __init__(self, cutter: Cutter, target: Target) -> None:
         self.cutter, self.target = cutter, target
-        self._known: dict[Hashable, list[tuple[int, int]]] = {}
+        self._known = cutter.kernel_bytes
 
     def of(self, op: Op, axis: int) -> list[tuple[int, int]]:
         """Rows of a part along an axis, ascending, each with the bytes that a kernel for it takes.
@@ -31,7 +31,7 @@ class PartWorkspaces:
         known = self.cutter.meaning(op.id)
         if not self.target.rule or known is None or isinstance(known.form, Pointwise):
             return []
-        key = (axis, *_likeness(self.cutter.graph, op))
+        key = (self.target, axis, *_likeness(self.cutter.graph, op))
         if key not in self._known:
             size, grain = known.access.sizes[axis], known.access.grain_of(axis)
             sizes = sorted({min(size, -(-rows // grain) * grain) for rows in (*_SIZES, size)})

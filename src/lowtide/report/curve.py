@@ -10,8 +10,7 @@ from lowtide.rewrites import COUNTED
 from lowtide.sizes import format_size
 
 if TYPE_CHECKING:
-    from lowtide.optimize.curve import Curve, CurvePoint
-    from lowtide.optimize.recompute.front import Front
+    from lowtide.optimize.curve import Curve, CurvePoint, Front
 
 AGAINST = "against file order"  # what per cent of bytes are of, wherever plans of one model stand below each other
 

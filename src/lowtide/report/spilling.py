@@ -103,18 +103,15 @@ def _ended(plan: Plan) -> str:
 
 def _proof(plan: Plan) -> str:
     proof = plan.traffic_proof
+    # What is moved in slices is the same in each order.
+    without = "every order moves these slices" if plan.traffic_bytes else "nothing is moved"
     text = {
         "search": "a search over all orders",
         "windows": f"{len(proof.parts) if proof else 0} sections of the graph, one by one",
         "phases": f"{len(proof.parts) if proof else 0} phases between ops that run in turn",
         "peak": "the bytes live at once in every order",
         "solver": "a solver",
-        "none": _without_moves(plan) if plan.optimal else "nothing is proved",
+        "none": without if plan.optimal else "nothing is proved",
     }.get(proof.kind if proof else "none", "")
     of_parts = " of these tiles" if plan.exactness and in_parts(plan.rewrites) else ""
     return f"no order{of_parts} has less ({text})" if plan.optimal else f"{text}{',' if of_parts else ''}{of_parts}"
-
-
-def _without_moves(plan: Plan) -> str:
-    """Why no order has less where no tensor is moved in full: what is moved in slices is the same in each."""
-    return "every order moves these slices" if plan.traffic_bytes else "nothing is moved"

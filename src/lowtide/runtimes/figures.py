@@ -45,7 +45,7 @@ def _of_onnxruntime(graph: Graph, planned: Planned, *, quick: bool) -> list[Runt
     """onnxruntime's figures for a plan that was made under rules of no runtime."""
     from lowtide.analyse.liveness import profile
     from lowtide.runtimes.onnxruntime import least_block
-    from lowtide.runtimes.onnxruntime_figures import figures
+    from lowtide.runtimes.onnxruntime_defaults import figures
 
     target = resolve("onnxruntime")
     seen = target.as_seen(graph)

@@ -51,7 +51,7 @@ class Onnxruntime(Runtime):
 
     def figures(self, model: MemoryModel, planned: Planned) -> list[RuntimeFigure] | None:
         """What is in use at once, and the arena that holds it."""
-        from lowtide.runtimes.onnxruntime_figures import figures
+        from lowtide.runtimes.onnxruntime_defaults import figures
 
         return figures(model, planned.peak_bytes, planned.block_bytes)
 

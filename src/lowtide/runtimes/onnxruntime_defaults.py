@@ -18,6 +18,8 @@ from itertools import count
 
 from lowtide.analyse.storage import MemoryModel, body_bytes
 from lowtide.graph import Graph, Kind, Op
+from lowtide.plan import RuntimeFigure, Sure
+from lowtide.rules.onnxruntime.known import unknown_kernels
 from lowtide.rules.onnxruntime.rule import CHUNK_BYTES, OnnxRuntimeRule, chunks, kept_chunks
 from lowtide.sizes import round_up
 
@@ -25,6 +27,13 @@ _RULE = OnnxRuntimeRule()
 _FIRST_BLOCK_BYTES = 2**20
 _MOST_DEAD_BYTES = 128 * 2**20
 """A chunk is split if so much is left of it, or at least half."""
+_UNSURE = ("Quantize", "QLinear", "Integer", "Attention", "Sequence", "LSTM", "GRU", "RNN")
+"""Parts of the names of ONNX ops whose kernels take workspace that is not known, or not on every CPU."""
+_FUNCTIONS = frozenset(
+    {"Bernoulli", "CastLike", "CenterCropPad", "GroupNormalization", "HardSwish", "Mish", "NegativeLogLikelihoodLoss",
+     "SoftmaxCrossEntropyLoss", "Swish"}
+)  # fmt: skip
+"""ONNX ops without a kernel: onnxruntime takes them apart, and runs what comes of them in an order of its own."""
 
 Take = tuple[int, int]  # a chunk's number, and its exact bytes if it is taken, or 0 if it is given back
 
@@ -240,3 +249,26 @@ class FreeChunks:
         del self._end_of[start], self._start_of[end]
         del self._by_size[bisect_left(self._by_size, (end - start, start))]
         return start, end
+
+
+def figures(model: MemoryModel, in_use_bytes: int, block_bytes: int | None) -> list[RuntimeFigure]:
+    """Bytes in use at once and of the arena, by the defaults and with a plan; `block_bytes`: None if not known."""
+    taken = defaults(model)
+    pairs = ("in use", taken.in_use_bytes, in_use_bytes), ("arena", taken.arena_bytes, block_bytes)
+    sure = _of_kernels(model.graph)
+    return [
+        RuntimeFigure(runtime="onnxruntime", what=what, default_bytes=today, planned_bytes=planned, sure=sure)
+        for what, today, planned in pairs
+    ]
+
+
+def _of_kernels(graph: Graph) -> Sure:
+    """Whether it is known of every kernel what it takes from the arena, by the defaults too."""
+    wide = any(t.dtype in ("float16", "bfloat16", "float64") for t in graph.tensors)
+    strange = wide or any(_strange(op) for op in graph.ops)
+    return "at least" if strange or unknown_kernels(graph) else "exact"
+
+
+def _strange(op: Op) -> bool:
+    apart = bool(op.bodies) or "::" in op.type or op.type in _FUNCTIONS
+    return apart or any(part in op.type for part in _UNSURE)

@@ -17,7 +17,7 @@ from lowtide import _core
 from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.model import MemoryModel
 from lowtide.schedule.exact import Exact, count_states
-from lowtide.stop import Limits
+from lowtide.stop import Limits, count
 
 _SIZES = (64, 128, 256, 512, 1024, 2048)
 _SHIFTS = (0.5, 0.25, 0.75)
@@ -28,6 +28,7 @@ _STATES = (2_000, 10_000, 40_000, 160_000)  # for the search of a window: quick 
 _PATIENCE = 100_000  # states, at the least, that gain nothing before the search ends
 
 _FIRST_SLICE = 500
+_OP = 3_000  # nanoseconds of a look at a window, for each op of the order
 
 MOST = 2048  # ops of a window that is looked at whether or not the peak is there, at the most
 
@@ -120,6 +121,7 @@ def _searched(
     decided: bool = True,
 ) -> _Found:
     """The ops of a window in an order below a peak, the first that is found if that is to be decided."""
+    count(_OP * len(order))
     begin, end = window
     ops = order[begin:end]
     position = {op: k for k, op in enumerate(ops)}

@@ -22,7 +22,8 @@ The axes are those of `lowtide.ops.access`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -93,6 +94,14 @@ class Cutter:
         self._meanings: dict[int, Meaning | None] = {}
         self._spellings: dict[tuple[int, int], Spelling | None] = {}
         self._reads: dict[int, tuple[tuple[int, int, tuple[Index | None, ...]], ...]] = {}
+        # Bytes that the kernels of tiles take, by the target and all that they depend on (`optimize/workspace.py`).
+        self.kernel_bytes: dict[Hashable, list[tuple[int, int]]] = {}
+
+    def without_recompute(self) -> Cutter:
+        """The same for searches in which every halo is cached. What is known of the ops is shared."""
+        other = copy(self)
+        other.recompute = False
+        return other
 
     def meaning(self, op: int) -> Meaning | None:
         """What an op means."""

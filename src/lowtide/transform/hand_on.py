@@ -101,16 +101,14 @@ def _taken(at: _Changed, join: Op, dim: int, op: Op, instead: dict[int, int]) ->
         if wanted == rows:
             operands.append(t)
             continue
-        out = made if len(held) == 1 else at.slice_of(join.outputs[0], _box(known[made].box, dim, wanted), "rows")
+        box = known[made].box
+        box = (*box[:dim], wanted, *box[dim + 1 :])
+        out = made if len(held) == 1 else at.slice_of(join.outputs[0], box, "rows")
         ops.append(_slice(at, t, known[t].box, dim, wanted, out, op.name))
         operands.append(out)
     if len(held) > 1:
         ops.append(at.glue(at.spell.joining(dim), "join", operands, made, op.name))
     return ops
-
-
-def _box(box: Box, dim: int, rows: Range) -> Box:
-    return (*box[:dim], rows, *box[dim + 1 :])
 
 
 def _slice(at: _Changed, read: int, box: Box, dim: int, rows: Range, out: int, name: str) -> Op:

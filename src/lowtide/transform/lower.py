@@ -83,12 +83,12 @@ def base_of(graph: Graph, level: Level) -> Base:
     if not of_rows.keys() >= set(level.statistics):
         raise ValueError("a statistic is no sum over rows")
     expanded = expand(own, [of_rows[op] for op in level.statistics]) if level.statistics else Expanded(own, ())
-    all_runs = runs.of_rewrites(expanded.graph, level.clones) if level.clones else _unchanged(expanded.graph)
+    all_runs = (
+        runs.of_rewrites(expanded.graph, level.clones)
+        if level.clones
+        else Runs(expanded.graph, expanded.graph.own_order, ())
+    )
     return Base(sectioned, expanded, all_runs)
-
-
-def _unchanged(graph: Graph) -> Runs:
-    return Runs(graph, graph.own_order, ())
 
 
 def lower_level(graph: Graph, level: Level, order: Sequence[int] | None = None) -> PartGraph:

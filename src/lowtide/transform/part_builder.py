@@ -131,11 +131,7 @@ class Builder:
 
     def _label(self, tensor: int) -> str:
         known = self.old.tensor_by_id.get(tensor)
-        return known.label if known is not None else self.tensors[tensor - self._first].name
-
-    @property
-    def _first(self) -> int:
-        return self.next_tensor - len(self.tensors)
+        return known.label if known is not None else self.tensors[tensor - self.next_tensor + len(self.tensors)].name
 
     def _tensor(self, tensor: Tensor) -> int:
         self.tensors.append(tensor)

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import lowtide
-from lowtide.optimize.curve import Curve, CurvePoint
-from lowtide.optimize.recompute.front import Front, FrontPoint
+from lowtide.optimize.curve import Curve, CurvePoint, Front, FrontPoint
 from lowtide.report.columns import change
 from lowtide.report.curve import AGAINST, curve_text, front_text
 from lowtide.report.page.front import least

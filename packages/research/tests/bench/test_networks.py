@@ -9,7 +9,7 @@ import pytest
 from lowtide.api import load
 from lowtide.errors import InputError
 from lowtide_research import zoo
-from lowtide_research.bench.networks import build, files_in, graph_of, models_named
+from lowtide_research.bench.networks import build, files_in, graph_of
 from lowtide_research.zoo.merge import one_op_per_convolution
 from lowtide_research.zoo.published.cases import FILE, Case
 from support.small_models import branches, graph_file
@@ -44,14 +44,3 @@ def test_files_come_smallest_first(tmp_path: Path) -> None:
         files_in(tmp_path, ".pt2", ".pte")
     with pytest.raises(InputError, match="cannot read this directory"):
         files_in(tmp_path / "nowhere", ".csv")
-
-
-def test_models_are_found_by_name(tmp_path: Path) -> None:
-    """Anywhere below, in the order of the names; the first that is not there is named."""
-    (tmp_path / "sub").mkdir()
-    for name in ("b.onnx", "sub/a.onnx", "c.txt"):
-        (tmp_path / name).touch()
-    assert models_named(tmp_path, ["a", "b"]) == [tmp_path / "sub" / "a.onnx", tmp_path / "b.onnx"]
-    assert models_named(tmp_path, []) == []
-    with pytest.raises(InputError, match=r"there is no c\.onnx below here"):
-        models_named(tmp_path, ["a", "c", "d"])

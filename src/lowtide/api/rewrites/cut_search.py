@@ -314,12 +314,11 @@ class CutSearch:
 
     def _ways(self, cutter: Cutter, problem: Problem, order: Sequence[int], limits: Limits) -> list[Way]:
         from lowtide.optimize.regions import Bounds, best_regions, front_ways
-        from lowtide.transform.cut import Cutter
 
         cost = self._costs
         if self.job.costs is not None and cutter is not self.cutter:
             cost = self.job.costs.model(cutter)
-        once = Cutter(cutter.graph, exact_bits=cutter.exact_bits, only=cutter.only) if cutter.recompute else None
+        once = cutter.without_recompute() if cutter.recompute else None
         if self.keeps:
             cost = None if self.job.op_bytes else cost  # what takes too long is left out later
             ways = front_ways(cutter, problem.memory, order, limits, cost)

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from lowtide.analyse.model import MemoryModel
     from lowtide.cost.file import CostFamily
     from lowtide.cost.labelled import Families
+    from lowtide.optimize.curve import Front
     from lowtide.optimize.parted import Found, Parted
-    from lowtide.optimize.recompute.front import Front
     from lowtide.optimize.recompute.least_bytes import Spent
     from lowtide.transform.fission import Region
 
@@ -104,8 +104,8 @@ class TileStep(Move[Answer]):
 
 def step_front(job: Job, report: Callable[[Progress], None] | None = None) -> Front:
     """Peaks of a tiled and recomputed training step, and what each adds to its time. Raises as `step_moves`."""
+    from lowtide.optimize.curve import Front, FrontPoint
     from lowtide.optimize.parted import pareto_front
-    from lowtide.optimize.recompute.front import Front, FrontPoint
 
     problem, goal = job.problem(), job.goal
     assert isinstance(goal, OneArena), goal

@@ -18,7 +18,7 @@ from lowtide.api.rewrites.swapping import Host, host_of, moved_tensors
 from lowtide.arguments import typed
 from lowtide.cost.file import CostFile
 from lowtide.errors import InputError
-from lowtide.optimize.recompute.front import Front, FrontPoint
+from lowtide.optimize.curve import Front, FrontPoint
 from lowtide.sizes import NO_DIMS, Dims
 from lowtide.stop import Limits, Progress
 from lowtide.target import Target
@@ -59,7 +59,7 @@ def front(
     InputError
         The model or an argument is wrong, or the target's runtime has an arena of its own.
     """
-    from lowtide.optimize.recompute.front import Front
+    from lowtide.optimize.curve import Front
     from lowtide.optimize.recompute.least_bytes import sweep
     from lowtide.optimize.recompute.sequence import least_possible, sequenced
 
@@ -110,7 +110,7 @@ def _points(
     """With real peaks, which writing in place may lower, and bounds; a point that another one is as good as is left
     out."""
     from lowtide.analyse.liveness import profile
-    from lowtide.optimize.recompute.front import FrontPoint
+    from lowtide.optimize.curve import FrontPoint
 
     footprint = profile(problem.memory, order).footprint
     steps = sorted(range(len(order)), key=lambda step: -footprint[step])[:_MOST_ASKED]

@@ -155,7 +155,7 @@ class Sequenced:
 
         ends: dict[int, list[int]] = {}
         for i, op in enumerate(self.ops):
-            if op.view and (self._is_output(i) or not self._is_read(i)):
+            if op.view and (self._is_output(i) or graph.consumers.keys().isdisjoint(graph.ops[i].outputs)):
                 ends.setdefault(maker_of.get(op.reads[0], -1), []).append(i)
         last = {i: step for step, i in enumerate(order)}
         for step, i in enumerate(order):
@@ -180,9 +180,6 @@ class Sequenced:
     def _is_output(self, position: int) -> bool:
         graph = self.model.graph
         return any(graph.tensor_by_id[t].kind is Kind.OUTPUT for t in graph.ops[position].outputs)
-
-    def _is_read(self, position: int) -> bool:
-        return any(t in self.model.graph.consumers for t in self.model.graph.ops[position].outputs)
 
     def touched_bytes(self, position: int) -> int:
         """Bytes that an op needs by itself, in place where it may be."""

@@ -99,9 +99,9 @@ def check_bound(graph: Graph, plan: Plan, memory: CheckedMemory) -> tuple[str, s
     return seen, note
 
 
-def check_largest_tensor(graph: Graph, plan: Plan, target: Target) -> bool:
-    """Check `largest_tensor_bytes`, of the graph of the plan's order. Returns whether it is within the target's limit.
-    Raises `VerificationError`: ``largest_tensor``."""
+def check_largest_tensor(graph: Graph, plan: Plan, target: Target) -> tuple[bool, str]:
+    """Check `largest_tensor_bytes`, of the graph of the plan's order. Returns whether it is within the target's limit,
+    and what was seen, or nothing where none is limited. Raises `VerificationError`: ``largest_tensor``."""
     made = {t for op in graph.ops for t in op.outputs}
     sizes = [t.size for t in graph.tensors if t.kind is not Kind.OUTPUT and (t.id in made or t.kind is Kind.ACTIVATION)]
     largest = max(sizes, default=0) if target.max_tensor else None
@@ -109,7 +109,9 @@ def check_largest_tensor(graph: Graph, plan: Plan, target: Target) -> bool:
         raise VerificationError(
             "largest_tensor", f"the largest tensor has {largest} bytes; the plan says {plan.largest_tensor_bytes}"
         )
-    return largest is None or largest <= target.max_tensor
+    if largest is None:
+        return True, ""
+    return largest <= target.max_tensor, f"{largest:,} B, limit {target.max_tensor:,} B"
 
 
 def check_budget(

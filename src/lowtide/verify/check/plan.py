@@ -282,7 +282,8 @@ def _check_claims(subject: _Subject, own: Simulation, steps: Simulation, *, thor
     unchanged = plan.memories is None and graph is subject.user_graph and not plan.allow
     alone = unchanged and alone_too_large(graph, plan, memory)
     least = least_permitted(subject.user_graph, subject.user_memory, plan, target)
-    fits = check_largest_tensor(graph, plan, target)
+    fits, largest = check_largest_tensor(graph, plan, target)
+    found["largest_tensor"] = largest
     status = check_budget(plan, target, least, statuses, alone=alone, tensors_fit=fits)
     return [*(HeldRule(name, seen) for name, seen in found.items() if seen), HeldRule("status", status)]
 

@@ -272,7 +272,8 @@ class _Search:
 
     def _dims_given(self, op: int, operand: int, t: int) -> bool:
         """Whether all parts of an op together, however it is cut, are given all of an operand."""
-        dims = [(index, length) for index, length in self._dims(op, operand, t) if index is not None]
+        indices, shape = self._access(op).inputs[operand] or (), self.graph.tensor_by_id[t].shape or ()
+        dims = [(index, length) for index, length in zip(indices, shape, strict=True) if index is not None]
         along = [index.axis for index, _ in dims if index.axis in self._axes(op)]
         return len(set(along)) == len(along) and all(self._all_rows(op, *dim) for dim in dims)
 
@@ -286,9 +287,6 @@ class _Search:
                 return True
             read = read or bool(readers)
         return not read or not self._axes(op.id)
-
-    def _dims(self, op: int, operand: int, t: int) -> list[tuple[Index | None, int]]:
-        return list(zip(self._access(op).inputs[operand] or (), self.graph.tensor_by_id[t].shape or (), strict=True))
 
     def _all_rows(self, op: int, index: Index, length: int) -> bool:
         """Whether rows one by one, and all at once, give all of a dimension; always along an axis that is not cut."""

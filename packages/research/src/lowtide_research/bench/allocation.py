@@ -82,7 +82,7 @@ class AllocateSuite(TableSuite[Row]):
             machine_text(results.machine),
             f"Limit of each search: {self.time:g} s of wall time.",
             "Seconds are processor time of all threads, the least of up to 5 runs where below 0.5 s.",
-            f"Ratios are height over load: the bytes live at the highest step. {LEAST}: proved least.",
+            f"Ratios are height over load: the bytes live at the highest step. {LEAST}: proved optimal.",
         ]
         if not results.complete:
             about.append("Interrupted: these are the rows that were done.")
@@ -116,7 +116,7 @@ def _summed(title: str, rows: Sequence[Row]) -> Table:
     """How many fit and are proved, in how long."""
     fit = f"{sum(r.fits is True for r in rows)}" if any(r.capacity_bytes for r in rows) else ""
     line = (f"{len(rows)}", fit, f"{sum(r.optimal for r in rows)}", f"{sum(r.cpu_seconds for r in rows):.2f}")
-    return Table(title, [("instances", "within capacity", "proved least", "CPU s"), line])
+    return Table(title, [("instances", "within capacity", "proved optimal", "CPU s"), line])
 
 
 def _against_minimalloc(rows: Sequence[Row]) -> list[Table]:

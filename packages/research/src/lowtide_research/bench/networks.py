@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from lowtide.errors import InputError
@@ -41,13 +40,3 @@ def files_in(directory: str | Path, *endings: str) -> list[Path]:
     if not sizes:
         raise InputError(f"there is no *{' or *'.join(endings)} here; name another directory", str(directory))
     return [folder / name for _, name in sizes]
-
-
-def models_named(directory: str | Path, names: Sequence[str]) -> list[Path]:
-    """ONNX files of these names, without their ending, anywhere below a directory, in the order of the names. Raises
-    `InputError`: there is none of a name; the first such one is named."""
-    paths = {path.stem: path for path in sorted(Path(directory).rglob("*.onnx"))}
-    missing = [name for name in names if name not in paths]
-    if missing:
-        raise InputError(f"there is no {missing[0]}.onnx below here; name another directory or model", str(directory))
-    return [paths[name] for name in names]

@@ -31,7 +31,7 @@ def page(results: Results[SpillCell], limits: str) -> Page:
         machine_text(results.machine),
         limits,
         "Seconds are processor time of all threads, finding the order included. Every answer is replayed.",
-        f"{LEAST}: proved least over all orders, by some scheme here. {SAME}: M_R is M_P. "
+        f"{LEAST}: proved optimal over all orders, by some scheme here. {SAME}: M_R is M_P. "
         "time, memory: ended by that limit (a program above 100,000 variables is not built), the best found is given. "
         "In parentheses: as published, on the paper's machine.",
         NETWORKS.replace("\n", " "),

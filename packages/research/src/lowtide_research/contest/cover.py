@@ -1,13 +1,14 @@
 """A lower bound for small graphs: the cheapest cover of the operators by groups, every group at its own lower bound.
 
 Any solution is a list of groups, each with the inputs that the group before kept and the tensors that it keeps. The
-integer program has a variable for each such choice, and demands less than a solution does:
+integer program has a variable for each such choice, whether it is made, and demands less than a solution does:
 
 - every operator runs; every output of the graph is stored by a group that makes it;
 - what a group loads is stored by some group that makes it, in whatever order;
 - what a group finds in the fast memory, some group keeps for it; to keep an input costs nothing.
 
-So its optimum, and every bound that its solver proves, is no more than any solution's total.
+So its optimum, and every bound that its solver proves, is no more than any solution's total. A group that keeps nothing
+and costs no less than its operators one by one is left out: in any cover these may take its place.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ class _Choice:
         return frozenset(self.group.made) - self.retained
 
 
-def cover_bound(problem: Problem, most_groups: int = 300, seconds: float = 60.0) -> float:
+def cover_bound(problem: Problem, most_groups: int = 5000, seconds: float = 60.0) -> float:
     """The bound, or 0 if there are more groups than that."""
     sets = groups(problem, most_groups)
     if sets is None:
@@ -120,7 +121,8 @@ def cover_bound(problem: Problem, most_groups: int = 300, seconds: float = 60.0)
                     form = pricing.form(ops, resident, retained)
                     if form not in forms:
                         forms[form] = group_bound(group, resident, retained, enough)
-                    choices.append(_Choice(group, resident, retained, forms[form]))
+                    if len(ops) == 1 or retained or forms[form] < enough:
+                        choices.append(_Choice(group, resident, retained, forms[form]))
     return _cheapest_cover(problem, choices, seconds)
 
 
@@ -140,26 +142,23 @@ def _cheapest_cover(problem: Problem, choices: Sequence[_Choice], seconds: float
     except ImportError:
         raise MissingExtraError("ortools", "solvers", "the bound by covers") from None
     model = cp_model.CpModel()
-    runs = [model.new_int_var(0, len(problem.ops), "") for _ in choices]
-    is_run = [model.new_bool_var("") for _ in choices]
-    for times, flag in zip(runs, is_run, strict=True):
-        model.add(times <= len(problem.ops) * flag)
+    runs = {model.new_bool_var(""): choice for choice in choices}
     for number in range(len(problem.ops)):
-        model.add(sum(x for x, c in zip(runs, choices, strict=True) if number in c.group.ops) >= 1)
+        model.add(sum(x for x, c in runs.items() if number in c.group.ops) >= 1)
     for tensor, readers in problem.consumers.items():
-        makers = [x for x, c in zip(runs, choices, strict=True) if tensor in c.stores]
-        if tensor in problem.producer:
-            if not readers:
-                model.add(sum(makers) >= 1)
-            for flag, choice in zip(is_run, choices, strict=True):
-                if tensor in choice.loads:
-                    model.add(sum(makers) >= flag)
-        found = [x for x, c in zip(runs, choices, strict=True) if tensor in c.resident]
-        keepers = [x for x, c in zip(runs, choices, strict=True) if tensor in c.retained or tensor in c.loads]
-        if found:
-            model.add(sum(found) <= sum(keepers))
-    model.minimize(sum(int(UNITS * c.bound * (1 - 1e-9)) * x for x, c in zip(runs, choices, strict=True)))
+        is_stored, is_kept = model.new_bool_var(""), model.new_bool_var("")
+        model.add(sum(x for x, c in runs.items() if tensor in c.stores) >= is_stored)
+        model.add(sum(x for x, c in runs.items() if tensor in c.retained or tensor in c.loads) >= is_kept)
+        if tensor in problem.producer and not readers:
+            model.add(is_stored == 1)
+        for x, choice in runs.items():
+            if tensor in choice.loads and tensor in problem.producer:
+                model.add(x <= is_stored)
+            if tensor in choice.resident:
+                model.add(x <= is_kept)
+    model.minimize(sum(int(UNITS * c.bound * (1 - 1e-9)) * x for x, c in runs.items()))
     solver = cp_model.CpSolver()
+    solver.parameters.linearization_level = 2
     solver.parameters.num_workers = 1
     solver.parameters.catch_sigint_signal = False
     solver.parameters.max_time_in_seconds = seconds

@@ -97,12 +97,7 @@ def _row(
     better: Direction = "more",
 ) -> Row:
     place = name.partition("/")[0].replace("-", " ").capitalize()
-
-    def measured(limits: Limits) -> Measured:
-        found = measure(limits)
-        return found if isinstance(found, Measured) else Measured(found)
-
-    return explained(Row(name, place, what, printed, unit, measured, better), BECAUSE)
+    return explained(Row(name, place, what, printed, unit, measure, better), BECAUSE)
 
 
 def _main(case: Case, method: str, limits: Limits) -> Cell:

@@ -59,7 +59,7 @@ class Row:
     what: str
     printed: str
     unit: str
-    measure: Callable[[Limits], Measured] | None
+    measure: Callable[[Limits], float | Measured] | None
     better: Direction = "less"
     why: Why | None = None  # why ours differs, or why nothing is measured
     takes: str = ""  # how long the experiment takes, where that is more than two minutes
@@ -126,9 +126,10 @@ def _outcome(about: Outcome, row: Row, limits: Limits) -> Outcome:
     if row.measure is None:
         return replace(about, why=row.why)
     try:
-        measured = row.measure(limits)
+        found = row.measure(limits)
     except (LowtideError, ArithmeticError, LookupError, ValueError) as error:
         return replace(about, state="failed", note=one_line(error))
+    measured = found if isinstance(found, Measured) else Measured(found)
     if measured.amount is None:
         return replace(about, state="unfinished", why=row.why, note=measured.note)
     state: State = row.compare(measured.amount)

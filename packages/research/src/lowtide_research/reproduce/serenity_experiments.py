@@ -112,11 +112,7 @@ def _summed_traffic(limits: Limits) -> float:
 
 
 def _row(name: str, what: str, unit: str, measure: Callable[[Limits], float | Measured]) -> Row:
-    def measured(limits: Limits) -> Measured:
-        found = measure(limits)
-        return found if isinstance(found, Measured) else Measured(found)
-
-    return Row(name, "experiment", what, "", unit, measured, "neither", explains=True)
+    return Row(name, "experiment", what, "", unit, measure, "neither", explains=True)
 
 
 def experiments() -> Iterator[Row]:

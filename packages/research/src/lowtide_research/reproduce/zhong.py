@@ -43,7 +43,7 @@ BECAUSE: dict[str, Why] = {
         "the machine: SERENITY's dynamic programming does not end, and what it has by then depends on the limit"
     ),
     "table-*/hrnet_w32*/peak": Why(
-        "the network; the paper has 7296 in Table II and 6368 in Table V, and 6592 is proved least for the rebuilt one"
+        "the network; the paper has 7296 in Table II and 6368 in Table V, and 6592 is optimal for the rebuilt one"
     ),
     "table-v/hrnet*/naive/peak": Why(
         "how the paper's naive partition cuts, and in how many parts; a cut of the fewest tensors in six parts is "

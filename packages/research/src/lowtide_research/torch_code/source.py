@@ -75,7 +75,7 @@ def module_source(graph: Graph, plan: Plan | None = None) -> str:
     Parameters
     ----------
     plan
-        A plan of the step; None: each op once, in the step's own order, as eager has it.
+        A plan of the step; None: each op once, in the step's order, as eager has it.
 
     Raises
     ------

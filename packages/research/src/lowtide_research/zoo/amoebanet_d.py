@@ -6,6 +6,8 @@ its own, repeated ops are kept, and the 3x3 "max" pool takes the mean: all as to
 
 from __future__ import annotations
 
+from functools import partial
+
 from lowtide_research.zoo.builder import Net, Value
 from lowtide_research.zoo.cells import genotype_of
 
@@ -44,16 +46,7 @@ def build_amoebanet_d(name: str, *, layers: int, filters: int, side: int) -> Net
 
 def _cell(net: Net, newer: Value, older: Value, channels: int, kind: str, *, reduced: bool) -> Value:
     states = [_normalised(net, newer, channels, ((1, 1),)), _fit(net, older, channels, reduced)]
-    reduction = kind == "reduction"
-    genotype = genotype_of("amoebanet_d")
-    operations = genotype.reduction if reduction else genotype.normal
-    for i in range(0, len(operations), 2):
-        parts = [
-            _apply(net, states[at], what, channels, 2 if reduction and at < 2 else 1)
-            for what, at in operations[i : i + 2]
-        ]
-        states.append(net.add(parts[0], parts[1]))
-    return net.concat([states[i] for i in (genotype.reduction_concat if reduction else genotype.normal_concat)])
+    return genotype_of("amoebanet_d").cell(net, states, partial(_apply, net, channels=channels), kind == "reduction")
 
 
 def _fit(net: Net, older: Value, channels: int, reduced: bool) -> Value:
@@ -69,7 +62,7 @@ def _fit(net: Net, older: Value, channels: int, reduced: bool) -> Value:
     return net.batch_norm(net.concat([even, net.conv(shifted, channels // 2, 1, 2, bias=False)]))
 
 
-def _apply(net: Net, x: Value, what: str, channels: int, stride: int) -> Value:
+def _apply(net: Net, x: Value, what: str, stride: int, *, channels: int) -> Value:
     if what == "skip":
         return x
     if what == "average pool":

@@ -36,6 +36,15 @@ class Genotype:
     reduction: tuple[Operation, ...]
     reduction_concat: tuple[int, ...]
 
+    def cell(self, net: Net, states: list[Value], apply: Callable[[Value, str, int], Value], reduction: bool) -> Value:
+        """Add hidden states to those of the inputs, and concatenate. `apply`: gives an operation's ops, by its operand,
+        its name and its stride."""
+        operations = self.reduction if reduction else self.normal
+        for i in range(0, len(operations), 2):
+            parts = [apply(states[at], what, 2 if reduction and at < 2 else 1) for what, at in operations[i : i + 2]]
+            states.append(net.add(parts[0], parts[1]))
+        return net.concat([states[i] for i in (self.reduction_concat if reduction else self.normal_concat)])
+
 
 @cache
 def genotype_of(cell: str) -> Genotype:

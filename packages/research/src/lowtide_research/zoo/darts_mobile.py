@@ -8,6 +8,8 @@ element, as PyTorch-OpCounter counts (quark0/darts, issue 46: 523 to 545 M by wh
 
 from __future__ import annotations
 
+from functools import partial
+
 from lowtide_research.zoo.builder import Net, Value
 from lowtide_research.zoo.cells import genotype_of
 from lowtide_research.zoo.values import Ints
@@ -64,15 +66,7 @@ def _cell(net: Net, older: Value, newer: Value, filters: int, *, reduction: bool
     else:
         first = _factorised(net, older, filters)
     states = [first, net.conv(net.relu(newer), filters, 1)]
-    genotype = genotype_of("darts")
-    operations = genotype.reduction if reduction else genotype.normal
-    for i in range(0, len(operations), 2):
-        parts = [
-            _apply(net, states[at], kind, filters, 2 if reduction and at < 2 else 1)
-            for kind, at in operations[i : i + 2]
-        ]
-        states.append(net.add(parts[0], parts[1]))
-    return net.concat([states[i] for i in (genotype.reduction_concat if reduction else genotype.normal_concat)])
+    return genotype_of("darts").cell(net, states, partial(_apply, net, filters=filters), reduction)
 
 
 def _factorised(net: Net, x: Value, filters: int) -> Value:
@@ -83,7 +77,7 @@ def _factorised(net: Net, x: Value, filters: int) -> Value:
     return net.concat([even, net.conv(odd, filters - filters // 2, 1, 2)])
 
 
-def _apply(net: Net, x: Value, kind: str, filters: int, stride: int) -> Value:
+def _apply(net: Net, x: Value, kind: str, stride: int, *, filters: int) -> Value:
     if kind == "skip":
         return x if stride == 1 else _factorised(net, x, filters)
     if kind == "max pool":

@@ -1,4 +1,4 @@
-"""Networks that bench/aliases.py takes beside those of a folder: built as ONNX from what is published of their
+"""Networks that bench/tiling.py takes beside those of a folder: built as ONNX from what is published of their
 structure, with batch normalisation folded into convolutions. Weights are named and have shapes, and no numbers.
 
 Each is held beside the strict optimum of a model exported from PyTorch (`STRICT_MIB`).
@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
+
+from lowtide_research.zoo import build
 
 STRICT_MIB = {
     "mobilenet_v3_large": 6.12, "efficientnet_b0": 13.78, "ssdlite320_mobilenet_v3": 12.50, "shufflenet_v2_x1_0": 2.30,
@@ -342,44 +344,8 @@ def fpn(path: Path) -> None:
 
 
 def segformer(path: Path) -> None:
-    """SegFormer-B0 (Xie et al. 2021) at 512 x 512, its head up to the scores of 150 classes."""
-    net = Net()
-    x, maps = net.input(1, 3, 512, 512), []
-    for k, (dim, heads, ratio) in enumerate(((32, 1, 8), (64, 2, 4), (160, 5, 2), (256, 8, 1))):
-        x = net.conv(x, dim, 3 if k else 7, 2 if k else 4)
-        _, _, h, w = net.shapes[x]
-        t = net.norm(net.transpose(net.reshape(x, 1, dim, h * w), 0, 2, 1))
-        for _ in range(2):
-            t = net.alike("Add", t, _reduced_attention(net, net.norm(t), (dim, heads, ratio), (h, w)))
-            y = net.linear(net.norm(t), 4 * dim)
-            y = net.reshape(net.transpose(y, 0, 2, 1), 1, 4 * dim, h, w)
-            y = net.reshape(net.conv(y, 4 * dim, 3, groups=4 * dim), 1, 4 * dim, h * w)
-            t = net.alike("Add", t, net.linear(net.act("Gelu", net.transpose(y, 0, 2, 1)), dim))
-        x = net.reshape(net.transpose(net.norm(t), 0, 2, 1), 1, dim, h, w)
-        maps.append(x)
-    parts = []
-    for k, x in enumerate(maps):
-        _, c, h, w = net.shapes[x]
-        t = net.linear(net.transpose(net.reshape(x, 1, c, h * w), 0, 2, 1), 256)
-        y = net.reshape(net.transpose(t, 0, 2, 1), 1, 256, h, w)
-        parts.append(net.upsample(y, 2**k, "linear"))
-    net.write(path, net.conv(net.act("Relu", net.conv(net.concat(*parts[::-1]), 256)), 150))
-
-
-def _reduced_attention(net: Net, x: str, sizes: tuple[int, int, int], image: tuple[int, int]) -> str:
-    (dim, heads, ratio), (h, w) = sizes, image
-    each, tokens, source = dim // heads, h * w, x
-    if ratio > 1:
-        y = net.reshape(net.transpose(x, 0, 2, 1), 1, dim, h, w)
-        y = net.conv(y, dim, ratio, ratio, pad=0)
-        source = net.norm(net.transpose(net.reshape(y, 1, dim, tokens // ratio**2), 0, 2, 1))
-    few = tokens // ratio**2
-    q = net.transpose(net.reshape(net.linear(x, dim), 1, tokens, heads, each), 0, 2, 1, 3)
-    k = net.transpose(net.reshape(net.linear(source, dim), 1, few, heads, each), 0, 2, 3, 1)
-    v = net.transpose(net.reshape(net.linear(source, dim), 1, few, heads, each), 0, 2, 1, 3)
-    scores = net.alike("Div", net.matmul(q, k), net.constant(each**0.5))
-    y = net.matmul(net.alike("Softmax", scores, axis=-1), v)
-    return net.linear(net.reshape(net.transpose(y, 0, 2, 1, 3), 1, tokens, dim), dim)
+    """SegFormer-B0 (Xie et al. 2021) at 512 x 512, of the zoo: its head up to the scores of 150 classes."""
+    path.write_bytes(build("segformer_b0").onnx().SerializeToString())
 
 
 def yolov5n(path: Path) -> None:
