@@ -81,7 +81,9 @@ class Exact:
         order = tuple(result.order)
         if result.stopped in ("time", "memory", "complete"):
             order = _no_worse_than_plain(model, core, order, limits)
-        return self._schedule(core, model, result, order, limits)
+        impossible = limits.until_impossible and result.lower_bound > (limits.budget_bytes or 0)
+        near = result.peak - result.lower_bound <= limits.gap * result.peak
+        return self._schedule(core, model, result, order, limits, decided=impossible or near)
 
     def within(self, model: MemoryModel, budget: int, limits: Limits) -> Schedule:
         """Ask whether an order of peak at most `budget` bytes exists, and stop once that is known. The answer is yes
@@ -89,11 +91,20 @@ class Exact:
         (``stopped`` says why)."""
         core = core_model(model)
         result = self._solve(core, len(model.graph.ops), limits, budget=budget, until_decided=True)
-        return self._schedule(core, model, result, tuple(result.order), limits)
+        decided = not result.lower_bound <= budget < result.peak
+        return self._schedule(core, model, result, tuple(result.order), limits, decided=decided)
 
     def _schedule(
-        self, core: _core.Model, model: MemoryModel, result: _core.Solution, order: tuple[int, ...], limits: Limits
+        self,
+        core: _core.Model,
+        model: MemoryModel,
+        result: _core.Solution,
+        order: tuple[int, ...],
+        limits: Limits,
+        *,
+        decided: bool,
     ) -> Schedule:
+        """What the core found. `decided`: whether the question was answered before the counted work was done."""
         counters = {
             "reduced_ops": result.reduced_ops,
             "states": result.states,
@@ -103,7 +114,7 @@ class Exact:
             "search_memory_bytes": result.memory_bytes,
         }
         certificate = self._certificate(core, model, result)
-        stopped = "time" if result.stopped == "complete" and limits.is_counted else result.stopped
+        stopped = "time" if result.stopped == "complete" and not decided and limits.is_counted else result.stopped
         return Schedule(order, result.lower_bound, certificate, stopped, counters)
 
     def _solve(
