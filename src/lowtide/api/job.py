@@ -76,7 +76,7 @@ def search_of(given: CallOptions, method: Method | SpillMethod, seconds: float =
     return Search(method, seconds, memory_bytes, given.get("seed", 0), timed="time" in given, **more)
 
 
-PATIENT = 20.0
+PATIENT = 100.0
 """Where a call names no time, the clock ends a search when it took so many times as long as its work does on a quiet
 machine: one that is as many times slower, or as busy, makes the same plan."""
 
