@@ -12,12 +12,13 @@ from lowtide.api.answer import Answer
 from lowtide.api.rewrites.objective import LeastMemory, LeastTraffic
 
 
-def _plan(required: int, work: float = 0.0, ops: int = 1, **keys: Any) -> Answer:
+def _plan(required: int, work: float = 0.0, ops: int = 1, above_limit: int = 0, **keys: Any) -> Answer:
     """What a comparison reads of a plan."""
     own = {"required_bytes": required, "peak_bytes": required, **keys}
     if work:
         own["recomputation"] = SimpleNamespace(planned=work)
-    return cast("Answer", SimpleNamespace(keys=own, graph=SimpleNamespace(ops=[None] * ops)))
+    graph = SimpleNamespace(ops=[None] * ops)
+    return cast("Answer", SimpleNamespace(keys=own, graph=graph, above_limit=above_limit))
 
 
 @pytest.mark.parametrize(("required", "work"), list(product((8, 10, 12), (0.0, 1.0, 2.0))))
@@ -43,6 +44,12 @@ def test_equal_plans_are_told_apart_by_their_operators() -> None:
     """Fewer are better."""
     assert LeastMemory(None).key(_plan(8, ops=3)) < LeastMemory(None).key(_plan(8, ops=4))
     assert LeastTraffic().key(_plan(8, ops=3, moves=[])) < LeastTraffic().key(_plan(8, ops=4, moves=[]))
+
+
+def test_a_limit_of_single_tensors_comes_before_bytes() -> None:
+    """A plan whose largest tensor is within the limit is better, whatever it takes; then the nearer one."""
+    key = LeastMemory(None).key
+    assert key(_plan(12)) < key(_plan(8, above_limit=2)) < key(_plan(8, above_limit=3))
 
 
 @pytest.mark.parametrize(
