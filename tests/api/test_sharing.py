@@ -60,7 +60,7 @@ def test_what_is_persistent_lies_side_by_side():
     state = found.models[0].plan.offset_of(2) or 0
     assert moved.offsets is not None
     moved.offsets["2"] = state
-    with pytest.raises(VerificationError, match=r"shared: b2 of b at .* lies over a2 of a"):
+    with pytest.raises(VerificationError, match=r"shared: b2 of b at .* overlaps a2 of a"):
         check_shared([members[0], (b, moved, rules[1])])
     with pytest.raises(VerificationError, match="arenas of"):
         check_shared([members[0], (b, msgspec.structs.replace(found.models[1].plan, arena_bytes=99), rules[1])])

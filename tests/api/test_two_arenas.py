@@ -193,5 +193,5 @@ def test_what_is_no_tflite_file_is_refused(tmp_path: Path):
     path = tmp_path / "m.tflite"
     path.write_bytes(residual().bytes())
     graph = replace(lowtide.load(path), file=None)
-    with pytest.raises(InputError, match=r"known for \.tflite files that Vela has not compiled"):
+    with pytest.raises(InputError, match=r"known only of \.tflite files that Vela has not compiled"):
         lowtide.research.plan(graph, target="tflm", banks=["a=64KiB", "b=64KiB"])

@@ -211,12 +211,15 @@ def test_what_alone_meets_a_budget_is_given_the_time_of_the_others(monkeypatch: 
     budget = min(c.peak(c.begin) for c in choices) - 1
     given: list[tuple[int, float]] = []
 
-    def within(choice: Parted, order: Sequence[int], room: int, limits: Limits) -> SimpleNamespace:
+    of = {id(choice.sequence): choice for choice in choices}
+
+    def within(sequence: object, order: Sequence[int], room: int, limits: Limits) -> SimpleNamespace:
+        choice = of[id(sequence)]
         given.append((choice.cut_ops, limits.seconds))
         cost = choice.begin.units * 9 - len(given)
         return SimpleNamespace(found=choice.cut_ops == 0, order=choice.order, peak=room, cost=cost)
 
-    monkeypatch.setattr("lowtide.optimize.parted._within", within)
+    monkeypatch.setattr("lowtide.optimize.parted.search", within)
     best = least_time(choices, budget, Limits(60))
     assert best is not None
     assert best.parted.cut_ops == 0

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -79,7 +79,7 @@ def test_marks_are_where_one_tensor_is_there(tmp_path: Path):
 def test_more_work_buys_a_lower_peak(tmp_path: Path):
     """Without work the statistics have to stay in whole tensors; the estimates are those of the whole plan."""
     search = _search(saved(_chain(2).model(), tmp_path))
-    search.limits = cast(Limits, _Tries(search, 100))
+    search.limits = _Tries(search=search, most=100)
     free, dear = least(search, search.peak, 0), least(search, search.peak, 3 * search.flops)
     assert dear is not None
     bytes_needed = [max(run.peak for run in runs) for runs in (free, dear) if runs is not None]
@@ -90,18 +90,16 @@ def test_more_work_buys_a_lower_peak(tmp_path: Path):
     assert sum(search.recomputed(run.edge) for run in dear) <= 3 * search.flops
 
 
-@dataclass
-class _Tries:
+@dataclass(frozen=True)
+class _Tries(Limits):
     """Limits that are over when so many segments were worked out: time that does not hang on the machine."""
 
-    search: Checkpoints
-    most: int
-    report: None = None
-    seconds: float = 60.0
-    left_seconds: float = 60.0
+    search: Checkpoints | None = None
+    most: int = 0
 
     def over(self) -> bool:
         """Whether they were."""
+        assert self.search is not None
         return self.search.tried >= self.most
 
 
@@ -113,7 +111,7 @@ def test_a_wide_bound_is_worth_no_less_in_little_time(tries: int, tmp_path: Path
     peaks = []
     for most in (0.1, 0.3, 1.0, 6.0):
         search = _search(path)
-        search.limits = cast(Limits, _Tries(search, tries))
+        search.limits = _Tries(search=search, most=tries)
         runs = least(search, search.peak, int(most * search.flops))
         peaks.append(search.peak if runs is None else max(run.peak for run in runs))
     assert peaks == sorted(peaks, reverse=True)

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from lowtide.errors import InputError
+from lowtide.files import open_regular
 
 _PERIOD = 65521
 _EXTERNAL = 1
@@ -143,8 +144,7 @@ def _load(model: Path) -> Any:
     from google.protobuf.message import DecodeError
 
     try:
-        return onnx.load(str(model), load_external_data=False)
-    except OSError as error:
-        raise InputError(f"cannot read it: {error.strerror}", str(model)) from None
+        with open_regular(model) as (file, _):
+            return onnx.load(file, load_external_data=False)
     except DecodeError:
         raise InputError("not an ONNX model, or cut short; export it again", str(model)) from None

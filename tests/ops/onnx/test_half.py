@@ -91,7 +91,7 @@ def test_a_second_run_in_half_precision_promises_no_bits(tmp_path: Path) -> None
     source = kept(tmp_path)
     plan = lowtide.research.plan(source, target="strict", allow="recompute", max_overhead="100%", time=2)
     assert (plan.exactness, bool(plan.rewrites)) == ("kernel", True)
-    with pytest.raises(VerificationError, match="ops run again of half precision"):
+    with pytest.raises(VerificationError, match="recomputed ops of half precision"):
         lowtide.verify(source, msgspec.structs.replace(plan, exactness=None))
     with pytest.raises(InputError, match="leave out --exact-bits"):
         lowtide.research.plan(source, target="strict", allow="recompute", max_overhead="100%", exact_bits=True)

@@ -103,8 +103,8 @@ def check_clones_exactness(graph: Graph, plan: Plan) -> None:
     touched = {tensors[t] for op in graph.ops if op.id in recomputed for t in (*op.inputs, *op.outputs)}
     half = graph.dialect == "onnx" and bool(touched & {"float16", "bfloat16"})
     if plan.exactness != ("kernel" if half else None):
-        why = "of half precision, which are rounded by their neighbours" if half else "that make the same each time"
-        raise VerificationError("rewrites", f"the plan promises {plan.exactness!r}, and ops are recomputed {why}")
+        why = "recomputed ops of half precision round as others do" if half else "recomputed ops give the same bits"
+        raise VerificationError("rewrites", f"the plan promises {plan.exactness!r}, but {why}")
 
 
 def _with_clones(graph: Graph, clones: Sequence[Recompute], plan: Plan) -> Graph:
