@@ -31,7 +31,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def test_the_clock_runs_down_and_no_further(clock: Clock):
     """Seconds left fall, and are never negative."""
-    limits = Limits(seconds=100.0, started=Limits.now())
+    limits = Limits(seconds=100.0)
     assert limits.left_seconds == 100.0
     clock.now = 30.0
     assert limits.left_seconds == 80.0
@@ -46,7 +46,7 @@ def test_the_clock_runs_down_and_no_further(clock: Clock):
 def test_shares_are_of_the_time_in_all_or_of_the_time_left(clock: Clock):
     """A share of the time in all ends at the same second whenever it is taken; one of the time left, and so many
     seconds from now, end later the later they are taken, and never after the limit."""
-    limits = Limits(seconds=100.0, started=Limits.now())
+    limits = Limits(seconds=100.0)
     assert [limits.until(0.25).seconds, limits.share(0.25).seconds, limits.at_most(30.0).seconds] == [25, 25, 30]
     clock.now = 90.0
     assert limits.spent_seconds == 80.0
@@ -61,9 +61,9 @@ def test_shares_are_of_the_time_in_all_or_of_the_time_left(clock: Clock):
 
 def test_each_has_a_clock_of_its_own():
     """The default start is when the limits are made, not when the module was imported."""
-    before = Limits.now()
+    before = lowtide.stop.clock()
     early = Limits()
-    between = Limits.now()
+    between = lowtide.stop.clock()
     assert before <= early.started <= between <= Limits().started
 
 
@@ -95,7 +95,7 @@ def test_limits_made_of_others_share_what_was_tried(clock: Clock) -> None:
 
 def test_counted_limits_go_by_work(clock: Clock) -> None:
     """Shares are of the work that is noted, whatever the clock shows until that is over; then it ends them."""
-    limits = Limits(seconds=1000.0, work_seconds=100.0, started=Limits.now())
+    limits = Limits(seconds=1000.0, work_seconds=100.0)
     clock.now = 200.0
     assert (limits.left_seconds, limits.spent_seconds, limits.most(10**9)) == (100, 0, 100)
     count(20 * 10**9)

@@ -28,7 +28,7 @@ PATIENCE_SECONDS = 5.0  # for so long at the least a search goes on that gains n
 
 
 def clock() -> float:
-    """Seconds that the clock shows."""
+    """Seconds that the clock shows: `time.perf_counter`."""
     return time.perf_counter()
 
 
@@ -125,7 +125,7 @@ class Limits:
     trace: list[Progress] | None = None
     # Called now and then with the progress; may raise KeyboardInterrupt to stop the search.
     report: Callable[[Progress], None] | None = None
-    started: float = field(default_factory=clock)  # `time.perf_counter()` when the clock was started
+    started: float = field(default_factory=clock)  # what `clock` showed when it was started
     work_seconds: float = inf  # counted work after which the search is over, too; without, nothing is counted
     begun: int = field(default_factory=counted)  # what was counted when the search began
     # Whether Ctrl-C ended a search within these limits, or within others that `dataclasses.replace` made of them.
@@ -133,15 +133,10 @@ class Limits:
     # What was tried within these limits, or within others made of them.
     tally: Tally = field(default_factory=Tally, compare=False, repr=False)
 
-    @staticmethod
-    def now() -> float:
-        """What `started` is for limits whose clock starts now."""
-        return clock()
-
     @property
     def clock_seconds(self) -> float:
         """Seconds until the clock ends the search, never negative."""
-        return max(0.0, self.seconds - (time.perf_counter() - self.started))
+        return max(0.0, self.seconds - (clock() - self.started))
 
     @property
     def _worked_seconds(self) -> float:
@@ -196,7 +191,7 @@ class Limits:
     def tell(self, phase: str = "", best_bytes: int = 0, bound_bytes: int = 0) -> None:
         """Report what is being done, and the best peak and the bound where they are known."""
         if self.report is not None:
-            self.report(Progress(best_bytes, bound_bytes, time.perf_counter() - self.started, phase))
+            self.report(Progress(best_bytes, bound_bytes, clock() - self.started, phase))
 
     def saying(self, phase: str) -> Limits:
         """The same for a search whose figures are of a part of the graph, or of something that is tried: a phase is

@@ -402,3 +402,13 @@ def test_a_step_of_training_is_searched_on_demand(engine: str) -> None:
         states[layers, demand] = result.states
     assert states[10, True] < 4 * states[5, True] < 400
     assert states[10, False] > 20 * states[10, True]
+
+
+def test_a_question_that_was_answered_is_not_ended_by_counted_work() -> None:
+    """That no order fits, or that one does, is complete, whether or not work is counted."""
+    model = memory_model(zoo.build("randwire_ws_one_stage:nodes=32").graph(), BUILT_IN["strict"])
+    for work in (float("inf"), 30.0):
+        limits = Limits(60.0, work_seconds=work)
+        asked = replace(limits, budget_bytes=1, until_impossible=True)
+        assert Exact().schedule(model, asked).stopped == "complete"
+        assert Exact().within(model, 10**12, limits).stopped == "complete"

@@ -56,7 +56,7 @@ def plan_of_rounds(source: Path, parts: PartGraph, target: str = "onnxruntime", 
     seen = resolved.as_seen(graph)
     problem = Problem.of(parts.graph, resolved)
     goal = OneArena().for_problem(problem)
-    answer = goal.solve(problem, Search(Exact()), Limits(seconds=5.0, started=Limits.now()))
+    answer = goal.solve(problem, Search(Exact()), Limits(seconds=5.0))
     keys = {
         **answer.keys,
         "rewrites": [*as_rewrites(parts)],

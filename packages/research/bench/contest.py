@@ -1,4 +1,4 @@
-"""MLSys 2026's graph-scheduling contest: our plans and lower bounds beside the winner's totals.
+"""MLSys 2026's graph-scheduling contest: our plans and lower bounds next to the winner's totals.
 
     python bench/contest.py FOLDER --seconds 20 -o results/contest
 

@@ -1,7 +1,5 @@
-"""Networks that bench/tiling.py takes beside those of a folder: built as ONNX from what is published of their
+"""Networks that bench/tiling.py plans in addition to those of a folder: built as ONNX from what is published of their
 structure, with batch normalisation folded into convolutions. Weights are named and have shapes, and no numbers.
-
-Each is held beside the strict optimum of a model exported from PyTorch (`STRICT_MIB`).
 """
 
 from __future__ import annotations
@@ -15,20 +13,6 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 from lowtide_research.zoo import build
-
-STRICT_MIB = {
-    "mobilenet_v3_large": 6.12, "efficientnet_b0": 13.78, "ssdlite320_mobilenet_v3": 12.50, "shufflenet_v2_x1_0": 2.30,
-    "squeezenet1_1": 6.02, "unetpp_effb0_256": 24.00, "fpn_mnv2_256": 16.00, "segformer_b0_512": 128.00,
-    "yolov5n_640": 18.75, "gpt2_prefill_256_last": 9.75,
-}  # fmt: skip
-"""Least peak of any order, without sharing, of the exported model, in MiB: measured before this builder was written."""
-
-STUDY = (
-    *STRICT_MIB, "mobilenet_v2", "inception_v3_299", "densenet121", "resnet50", "hrnet_w18_small", "fcn_resnet50",
-    "deeplabv3_resnet50", "unet_r34_256", "efficientdet_d0_512", "nasnetamobile", "darts_v2_cifar",
-    "randwire_ws_seed1", "swin_t", "vit_b_16", "whisper_tiny_encoder", "sd15_unet_64",
-)  # fmt: skip
-"""The 26 models on which prototypes of all this were tried."""
 
 
 class Net:
@@ -413,3 +397,10 @@ MODELS: dict[str, Callable[[Path], None]] = {
     "gpt2_prefill_256_last": gpt2,
 }
 """Name in the study and what writes it."""
+
+STUDY = (
+    *MODELS, "mobilenet_v2", "inception_v3_299", "densenet121", "resnet50", "hrnet_w18_small", "fcn_resnet50",
+    "deeplabv3_resnet50", "unet_r34_256", "efficientdet_d0_512", "nasnetamobile", "darts_v2_cifar",
+    "randwire_ws_seed1", "swin_t", "vit_b_16", "whisper_tiny_encoder", "sd15_unet_64",
+)  # fmt: skip
+"""The 26 models on which prototypes of all this were tried."""

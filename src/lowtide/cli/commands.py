@@ -12,7 +12,7 @@ from lowtide import api
 from lowtide.cli import asked, size_table
 from lowtide.cli.curve import changes_of
 from lowtide.cli.report import pictures_of
-from lowtide.cli.terminal import ProgressLine, has_unicode, on_terminal, say, show, show_json
+from lowtide.cli.terminal import ProgressLine, has_unicode, on_terminal, say, show, show_json, show_result
 from lowtide.cli.values import dims_of
 from lowtide.cli.ways import OVER, ways_of, ways_text
 from lowtide.errors import InputError, VerificationError
@@ -176,10 +176,7 @@ def verify(options: argparse.Namespace) -> int:
 def _show_report(options: argparse.Namespace, report: Report, *, held: bool) -> None:
     from lowtide.report.running import report_text
 
-    if options.json:
-        show_json(report)
-    else:
-        show(report_text(report, held=held))
+    show_result(report, lambda: report_text(report, held=held), as_json=options.json)
 
 
 def allocate(options: argparse.Namespace) -> int:
@@ -267,10 +264,7 @@ def target(options: argparse.Namespace) -> int:
         _show_known(options, api.targets())
         return 0
     target = api.target(options.target)
-    if options.json:
-        show_json({"target": target, "op_kinds": TABLE})
-    else:
-        show(target_text(target).rstrip("\n"))
+    show_result({"target": target, "op_kinds": TABLE}, lambda: target_text(target).rstrip("\n"), as_json=options.json)
     return 0
 
 
@@ -282,10 +276,7 @@ def board(options: argparse.Namespace) -> int:
         _show_known(options, api.boards())
         return 0
     board = api.board(options.board)
-    if options.json:
-        show_json(board)
-    else:
-        show(to_toml(board).rstrip("\n"))
+    show_result(board, lambda: to_toml(board).rstrip("\n"), as_json=options.json)
     return 0
 
 
@@ -293,10 +284,8 @@ def _show_known(options: argparse.Namespace, names: Mapping[str, str]) -> None:
     """Print names with their descriptions."""
     from lowtide.report.columns import columns
 
-    if options.json:
-        show_json([{"name": name, "description": text} for name, text in names.items()])
-    else:
-        show(columns(list(names.items())))
+    rows = [{"name": name, "description": text} for name, text in names.items()]
+    show_result(rows, lambda: columns(list(names.items())), as_json=options.json)
 
 
 def zoo(options: argparse.Namespace) -> int:
@@ -352,21 +341,19 @@ def _show_kernels(model: str | Path, settings: Mapping[str, Any]) -> None:
 
 def probe(options: argparse.Namespace) -> int:
     """Print the maps of a model's ops and what proving them showed; 5 if one is wrong."""
+    from lowtide.report.measuring import probing_text
+
     dims = dims_of(options.dims)
     probing = api.probe(options.model, dims=dims, seed=options.seed, most_macs=options.most_macs)
     options.line.end()
-    if options.json:
-        show_json(probing)
-    else:
-        from lowtide.report.measuring import probing_text
-
-        show(probing_text(probing))
+    show_result(probing, lambda: probing_text(probing), as_json=options.json)
     return probing.exit_status
 
 
 def measure(options: argparse.Namespace) -> int:
     """Time the ops, write the cost file, and print what it says."""
     from lowtide.api.writing import check_outputs
+    from lowtide.report.measuring import cost_text
 
     if options.out is not None:
         check_outputs(options.model, [options.out])
@@ -378,12 +365,7 @@ def measure(options: argparse.Namespace) -> int:
     if options.out is not None:
         file.save(options.out)
         say(f"wrote {options.out}")
-    if options.json:
-        show_json(file)
-    else:
-        from lowtide.report.measuring import cost_text
-
-        show(cost_text(file))
+    show_result(file, lambda: cost_text(file), as_json=options.json)
     return 0
 
 

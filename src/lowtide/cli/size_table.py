@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from lowtide.cli.terminal import show, show_json
+from lowtide.cli.terminal import show_result
 from lowtide.cli.values import dims_of
 from lowtide.errors import InputError
 
@@ -29,8 +29,5 @@ def run(options: argparse.Namespace, settings: Mapping[str, Any]) -> int:
     dims = dims_of([(name, size) for name, size in options.dims if not isinstance(size, list)])
     table = plan_sizes(options.model, sizes, dims=dims, report=options.line, **settings)
     options.line.end()
-    if options.json:
-        show_json(table)
-    else:
-        show(size_table_text(table))
+    show_result(table, lambda: size_table_text(table), as_json=options.json)
     return table.exit_status

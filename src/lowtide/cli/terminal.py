@@ -8,6 +8,7 @@ import shutil
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TextIO
 
@@ -60,6 +61,14 @@ def show_json(value: Any) -> None:
 
     data = msgspec.json.format(msgspec.json.encode(value), indent=1)
     _print(data.decode("utf-8"))
+
+
+def show_result(value: Any, text: Callable[[], str], *, as_json: bool) -> None:
+    """A result on stdout, as JSON or as text. Raises as `show`."""
+    if as_json:
+        show_json(value)
+    else:
+        show(text())
 
 
 def _print(text: str) -> None:

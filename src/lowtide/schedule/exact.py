@@ -81,7 +81,8 @@ class Exact:
         order = tuple(result.order)
         if result.stopped in ("time", "memory", "complete"):
             order = _no_worse_than_plain(model, core, order, limits)
-        impossible = limits.until_impossible and result.lower_bound > (limits.budget_bytes or 0)
+        budget = limits.budget_bytes
+        impossible = limits.until_impossible and budget is not None and result.lower_bound > budget
         near = result.peak - result.lower_bound <= limits.gap * result.peak
         return self._schedule(core, model, result, order, limits, decided=impossible or near)
 

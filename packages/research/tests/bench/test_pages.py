@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lowtide_research.bench.pages import document, mean_ratio, method_of, milliseconds, script, table, write
+from lowtide_research.bench.pages import document, mean_ratio, method_of, script, table, write
 
 DOC = """What a script does.
 
@@ -35,7 +35,6 @@ def test_results_are_json_and_a_page(tmp_path: Path) -> None:
     assert (tmp_path / "x").with_suffix(".md").read_text() == page
 
 
-def test_means_and_milliseconds() -> None:
-    """A geometric mean, and tenths of a millisecond."""
+def test_a_geometric_mean() -> None:
+    """Of one figure over another."""
     assert mean_ratio([{"a": 2, "b": 1}, {"a": 8, "b": 1}], "a", "b") == pytest.approx(4)
-    assert (milliseconds(None), milliseconds(0.0123)) == ("", "12.3")

@@ -36,7 +36,7 @@ from lowtide.search.driver import search as find_better
 from lowtide.sizes import round_up
 from lowtide.spill.one_order import along
 from lowtide.spill_plan import PlanStream
-from lowtide.stop import Limits, Progress
+from lowtide.stop import Limits, Progress, clock
 from lowtide.transform.stream import StreamedGraph, streamable, streamed
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ class CutSpilling:
         search = self._arena_search(uncut, 1.0, _ROOM)
         search.job = replace(search.job, allow=("fission", "rounds"))
         left = self.limits.left_seconds
-        limits = replace(self.limits, seconds=left * (1.0 - _PLACED), started=Limits.now())
+        limits = replace(self.limits, seconds=left * (1.0 - _PLACED), started=clock())
         search.limits = limits.until(_FIRST)
         found = search.best_cut()
         if found is not None:

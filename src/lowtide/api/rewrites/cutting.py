@@ -224,4 +224,4 @@ def check_format(problem: Problem, allow: Sequence[str] = ()) -> None:
             problem.place,
         )
     if "rounds" in allow and problem.target.rule == "tflm":
-        raise InputError("tiles are not tiled again for TFLM; leave rounds out of --allow", problem.place)
+        raise InputError("tiles are not nested for TFLM; leave rounds out of --allow", problem.place)

@@ -56,7 +56,7 @@ def check_regions(graph: Graph, plan: Plan, target: Target) -> str:
             "a bound over all regions holds where an ONNX model is tiled in regions, and nothing else is allowed"
         )
     if plan.rounds or any(isinstance(r, Sections) for r in plan.rewrites or ()):
-        raise _fail("a bound over all regions does not hold where products run by sections, or tiles are tiled again")
+        raise _fail("a bound over all regions does not hold where products are split, or tiles are nested")
     if target.overlap != "never" and not target.rule:
         raise _fail("a bound over all regions does not hold where any tile may overlap a part of what it reads")
     if bound.bytes > plan.peak_bytes:

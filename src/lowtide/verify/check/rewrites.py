@@ -235,7 +235,7 @@ def rounds_of(graph: Graph, plan: Plan, before_cuts: Before) -> list[tuple[Graph
         graph = parted(cut, one)
     last = structs.replace(plan, rounds=None)
     if result and any(isinstance(r, _BEFORE_TILES) for r in plan.rewrites or ()):
-        raise fail("a graph that is tiled again was changed before, which only that of the first round may be")
+        raise fail("before nested tiles only the first round may change the graph")
     result.append((before_cuts(graph, last), last))
     for cut, one in result:
         _check_split(cut, one)

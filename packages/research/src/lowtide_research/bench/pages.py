@@ -64,8 +64,3 @@ def _cell(value: Any) -> str:
 def mean_ratio(rows: Sequence[Mapping[str, Any]], above: str, below: str) -> float:
     """Geometric mean of one figure over another."""
     return exp(sum(log(r[above] / r[below]) for r in rows) / max(1, len(rows)))
-
-
-def milliseconds(seconds: float | None) -> str:
-    """Tenths; nothing for None."""
-    return "" if seconds is None else f"{1e3 * seconds:.1f}"
