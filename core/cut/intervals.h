@@ -24,10 +24,10 @@ struct PathRegion {
 struct PathOptions {
   int longest = 64;  // positions of a region at the most, but for those between the lowest points of what is live
   int most_stripes = 128;
-  Bytes at_least = 0;       // no lower peak is of use
-  int most_ops = 0;         // ops that may run; 0: any number
-  int64_t most_weight = 0;  // what a way may weigh; 0: any weight
-  int64_t above = 0;        // what an op weighs beside that runs whole above the limit; 0: none does
+  Bytes at_least = 0;                 // no lower peak is of use
+  int most_ops = 0;                   // ops that may run; 0: any number
+  int64_t most_weight = 0;            // what a way may weigh; 0: any weight
+  int64_t above = 0;                  // what an op weighs beside that runs whole above the limit; 0: none does
   std::function<bool(int64_t)> stop;  // asked now and then with the regions tried so far; true stops the search
 
   // Positions of a region that begins and ends where less is live than anywhere near, at the most; and what is near.
