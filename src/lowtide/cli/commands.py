@@ -257,7 +257,7 @@ def share(options: argparse.Namespace) -> int:
 
 def target(options: argparse.Namespace) -> int:
     """Print the list of targets, or one of them."""
-    from lowtide.ops.table import TABLE
+    from lowtide.ops.kinds import TABLE
     from lowtide.report.text import target_text
 
     if options.target is None:

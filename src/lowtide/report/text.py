@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lowtide.certificates import CutCertificate, SearchCertificate
-from lowtide.ops.table import TABLE
+from lowtide.ops.kinds import TABLE
 from lowtide.plan import Plan, RuntimeArenas, RuntimeParts, least_required
 from lowtide.report.columns import CUT_SHORT, above_text, change, columns
 from lowtide.report.conflict import conflict_text

@@ -6,8 +6,8 @@ from math import prod
 from typing import Protocol
 
 from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.ops.kinds import NORMALISATIONS, kind_of
 from lowtide.ops.raster import distances, same_bytes, same_layout
-from lowtide.ops.table import NORMALISATIONS, kind_of
 from lowtide.rules.chains import chain_source
 
 

@@ -47,7 +47,7 @@ class Loops(Move[Answer]):
     goal: OneArena
     problem: Problem
     opening: Answer  # the best plan without loops
-    closes: bool = True
+    is_terminal: bool = True
 
     def propose(self, base: Answer, limits: Limits) -> Answer | None:
         """The best plan with loops."""

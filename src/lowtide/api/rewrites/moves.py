@@ -65,7 +65,7 @@ class Alias(Move[Answer]):
     goal: OneArena
     tried: int = 0  # choices that were ordered
     least: bool = False  # whether no choice of the last plan that was looked at needs less
-    closes: bool = True
+    is_terminal: bool = True
 
     @property
     def figures(self) -> dict[str, int]:

@@ -96,7 +96,7 @@ class RecomputeOrOffload(Move[Answer]):
     call: RecomputeCall
     bound: PriceBound  # on the time within the budget
     least_peak: PeakBound | None = None  # on the peak within the bound on time, where it is known
-    closes: bool = True
+    is_terminal: bool = True
 
     def propose(self, base: Answer, limits: Limits) -> Answer | None:
         """The best plan with repetitions."""
