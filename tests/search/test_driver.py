@@ -69,8 +69,7 @@ _PLANS = [frozenset(n for k, n in enumerate(_NAMES) if bits >> k & 1) for bits i
 @given(st.lists(st.integers(1, 9), min_size=8, max_size=8))
 def test_what_moves_reach_is_a_local_optimum(numbers: list[int]) -> None:
     """No move improves the base any more, what is terminal was tried on the last base, and nothing better was seen than
-    what
-    brute force over all descents finds."""
+    what brute force over all descents finds."""
     costs = dict(zip(_PLANS, numbers, strict=True))
     moves = [_Toy("tile"), _Toy("halo"), _Toy("alias", is_terminal=True)]
     incumbent = Incumbent(_Objective(costs.__getitem__), frozenset[str]())

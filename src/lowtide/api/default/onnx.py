@@ -371,7 +371,7 @@ class Trial:
             predicted=parts,
             better=parts.total_bytes < before,
         )
-        return self._judged(one, comparison)
+        return self._with_status(one, comparison)
 
     def finished(self, chosen: _Candidate) -> Plan:
         """The plan with its comparison and its status."""
@@ -390,7 +390,7 @@ class Trial:
             predicted=None if chosen.layout_at_load else chosen.predicted,
             better=chosen.better,
         )
-        return self._judged(chosen.plan, comparison)
+        return self._with_status(chosen.plan, comparison)
 
     def _comparison_fields(
         self, plan: Plan, today_bytes: int, planned_bytes: int, *, ordered: bool = True
@@ -419,7 +419,7 @@ class Trial:
             return None
         return resolve(self.request.limited("onnxruntime")).largest_tensor(load(self.optimized.path))
 
-    def _judged(self, plan: Plan, comparison: Comparison) -> Plan:
+    def _with_status(self, plan: Plan, comparison: Comparison) -> Plan:
         """The plan with its comparison, under the budget."""
         budget = self.request.budget_bytes
         fits = budget is None or (comparison.better and comparison.planned_bytes <= budget)

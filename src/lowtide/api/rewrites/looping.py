@@ -54,7 +54,7 @@ class Loops(Move[Answer]):
         from lowtide.transform.loops import LoopRules
 
         job, goal, problem, opening = self.job, self.goal, self.problem, self.opening
-        room = goal.room(problem) or 0
+        room = goal.arena_budget(problem) or 0
         with limits.interrupt:
             limits.tell("looking for loops")
         rules = LoopRules(problem.graph, problem.target, exact_bits=job.exact_bits)
