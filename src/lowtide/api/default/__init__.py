@@ -61,7 +61,7 @@ def plan(
         and weights are not split. `Plan.largest_tensor_bytes` is the largest; above the limit the status is
         ``"over_budget"``.
     only, without
-        For research: names of the transformations that may be tried (`MEANS`), or that may not.
+        For research: the transformations that may be tried, or that may not (`lowtide.rewrites.TRANSFORMATIONS`).
 
     Raises
     ------
