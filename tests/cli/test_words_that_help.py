@@ -14,7 +14,7 @@ from support.small_models import graph_file, op, tensor
     ("words", "mend"),
     [
         ("research plan zoo:swiftnet_cell_a --allow tile concat", "by commas, as in --allow tile,concat"),
-        ("research plan zoo:swiftnet_cell_a --allow fision", "did you mean fission?"),
+        ("research plan zoo:swiftnet_cell_a --allow til", "did you mean tile?"),
         ("research plan zoo:swiftnet_cell_a --plan nowhere/deep/p.json", "cannot write here: there is no folder"),
         ("research curve zoo:series_parallel:n=9", "only ONNX and TFLite models are tiled"),
         (
