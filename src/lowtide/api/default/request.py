@@ -169,11 +169,32 @@ class Request:
             return job
         job = with_all_means(job)
         names = tuple(t for t in job.allow if (self.only is None or t in self.only) and t not in self.without)
+        if self.runs_in_onnxruntime:  # its plans have a bound on operators, which recomputation lacks
+            names = tuple(name for name in names if name != "recompute")
         if self.max_tensor_bytes and "tile" not in names:  # recomputation alone changes no tensor's size
             names = tuple(name for name in names if name in ("concat", "alias"))
         if self.to_write and load(job.model, job.dims).dialect not in ("onnx", "tflite"):
             names = ()
         return replace(job, allow=names, costs=job.costs if names else None)
+
+    def check_only(self) -> None:
+        """Raise `InputError` if `only` names nothing that is tried for the model where it runs."""
+        if not self.only or self._tried():
+            return
+        where = "in onnxruntime" if self.runs_in_onnxruntime else f"under target {resolve(self.target_name).name}"
+        tried = replace(self, only=None)._tried()
+        raise InputError(
+            f"{', '.join(self.only)} alone changes nothing for this model {where}; "
+            + (f"there {', '.join(tried)} are tried" if tried else "there only order and places are chosen"),
+            self.path,
+        )
+
+    def _tried(self) -> list[str]:
+        """The transformations that are tried for the model."""
+        names = {*self.job(self.model, self.dims, changes=True, target=self.target_name).allow}
+        if "tile" not in names:
+            names -= {"recompute-halos", "nest-tiles", "merge"}  # which say how tiles are made
+        return [name for name in TRANSFORMATIONS if name in names]
 
     def solve(self, job: Job, tell: Tell) -> Plan:
         """The plan of a job."""
