@@ -87,7 +87,7 @@ def test_an_order_is_a_start(model: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        ({"allow": "tile"}, "allow recompute-halos, nest-tiles, concat too"),
+        ({"allow": "tile"}, "allow concat, nest-tiles, recompute-halos too"),
         ({"allow": "recompute", "budget": "50%"}, "leave out warm_start"),
         ({"memories": ["fast=20KiB"]}, "leave out warm_start"),
     ],
