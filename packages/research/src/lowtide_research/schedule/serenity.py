@@ -1,7 +1,7 @@
 """SERENITY: dynamic programming over zero-indegree sets (Ahn et al., MLSys 2020), written from the paper.
 
 The system of the paper is its graph rewriting and this scheduler. The rewriting (section 3.3) is concat elimination:
-``plan(model, allow="seams", method="serenity")`` rewrites what lowers the peak and orders the parts with this method;
+``plan(model, allow="concat", method="serenity")`` rewrites what lowers the peak and orders the parts with this method;
 `rewriting` applies it to every concat, as in the paper's Table 2. The scheduler::
 
     ops --divide (3.2)--> segments --Algorithm 1 within a budget--> orders --combine--> order

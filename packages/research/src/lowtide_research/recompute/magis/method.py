@@ -64,7 +64,7 @@ class Magis:
 
     def supports(self, problem: Sequenced) -> str | None:
         """It tiles, too."""
-        return "it cuts ops; write --allow recompute,fission or --allow recompute,fission,swap"
+        return "it cuts ops; write --allow recompute,tile or --allow recompute,tile,offload"
 
     def repeat(self, problem: Sequenced, order: Sequence[int], budget: int, limits: Limits) -> Repeated:
         """Nothing: it cuts."""
