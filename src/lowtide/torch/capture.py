@@ -45,7 +45,9 @@ def check_offloading() -> None:
     try:
         import_module(OFFLOAD_OPS)
     except ImportError:
-        message = f"swap on CUDA takes torch.ops.ao.offload, and torch {library().__version__} has none; leave it out"
+        message = (
+            f"offload on CUDA takes torch.ops.ao.offload, and torch {library().__version__} has none; leave it out"
+        )
         raise InputError(message) from None
 
 
@@ -124,6 +126,8 @@ def capture(
         raise InputError(message, type(model).__name__) from error
     except Exception as error:
         message = f"torch cannot trace it: {first_line(error)}{_decided(torch, error)}{_unseen(error)}"
+        if backward and loss_fn is None and isinstance(error, TypeError):
+            message += "; without a loss_fn the module takes all of the batch and returns the loss"
         raise InputError(message, type(model).__name__) from error
 
 
