@@ -85,6 +85,7 @@ def test_the_base_imports_no_room():
         assert not found, f"{name}.py imports {found}"
 
 
+@pytest.mark.slow
 def test_verify_imports_nothing_that_plans():
     """The checker shares no algorithm with what it checks."""
     for path in (ROOT / "verify").rglob("*.py"):

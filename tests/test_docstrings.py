@@ -76,6 +76,7 @@ def test_parameters_are_named_by_role(files: dict[Path, ast.Module]):
     assert not bad, "\n".join(bad)
 
 
+@pytest.mark.slow
 def test_functions_are_named_by_what_they_return(files: dict[Path, ast.Module]):
     """A past participle alone is no name of a function either."""
     bad = [f"{path}:{f.lineno}: {f.name}" for path, tree in files.items() for f, _ in _all_functions(tree)

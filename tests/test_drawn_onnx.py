@@ -25,6 +25,7 @@ def test_drawn_models_are_as_their_plans_say(block: int) -> None:
     assert any(count[what] for what in count if what.startswith("plans, ") and what != "plans, order alone")
 
 
+@pytest.mark.slow
 def test_what_is_drawn() -> None:
     """Each kind and each version, and the shapes of models that are hard to write: a region of interest, for one."""
     drawn = [drawn_model(Random(seed)) for seed in range(180)]

@@ -102,6 +102,7 @@ def test_a_plan_that_cuts_nothing_has_its_time(model: Path) -> None:
     assert (plan.cost.predicted_seconds, plan.cost.overhead) == (whole / 1e9, 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("key", "value"),
     [

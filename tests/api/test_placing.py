@@ -73,6 +73,7 @@ def test_plain_readers_refuse_ties(tmp_path: Path):
         format_buffers(Problem((block("a b", 0, 1, 4), block("c", 0, 1, 4)), (Pair(1, 0, 0),)))
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 7))
 def test_every_problem_survives_a_csv(seed: int, n: int):

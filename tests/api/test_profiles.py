@@ -25,6 +25,7 @@ def _told(plan: Plan) -> tuple[list[int], dict[int, tuple[int, int]]]:
     return plan.profile.bytes, dict(zip(plan.profile.storages, lives, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["strict", "generic", "hmcos"])
 def test_lives_and_bytes_are_those_of_the_order(target: str):
     """A storage is there from the first to the last op that touches it; bytes are no more than what is there."""

@@ -75,6 +75,7 @@ def test_the_screen_says_what_the_file_takes_today(model: Path, capsys: Captured
     assert re.search(rf"TFLM's own head +{plan.runtime_parts.own_planned:,} B", out)
 
 
+@pytest.mark.slow
 def test_boards_have_32_bits_unless_something_else_is_said(model: Path):
     """A board's pointers, those that are asked for, and those of a board of one's own."""
     assert lowtide.research.plan(model, board="esp32s3").target == "tflm,pointer=32"

@@ -35,6 +35,7 @@ def test_cut_is_the_least_footprint_and_its_flow_proves_it() -> None:
     assert cases > 3
 
 
+@pytest.mark.slow
 def test_cut_certificates_of_larger_graphs_are_accepted() -> None:
     """On 60 ops the flow is checked, and no order seen goes below it."""
     for seed in range(12):

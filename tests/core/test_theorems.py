@@ -78,6 +78,7 @@ def test_a_state_not_above_the_start_is_no_commit(target: Target) -> None:
     raise AssertionError("no counterexample among the samples")
 
 
+@pytest.mark.slow
 @every_target
 def test_repair_reaches_the_lowest_state(target: Target) -> None:
     """A path to X, filtered to the lowest state between, is a path there of no higher hills."""
@@ -118,6 +119,7 @@ def test_closure_does_not_depend_on_the_order(target: Target) -> None:
             assert world.costs(d)[closed] <= budget
 
 
+@pytest.mark.slow
 @every_target
 def test_a_safe_move_ends_lowest(target: Target) -> None:
     """A move and its closure that end no higher, with nobody else beginning, end in the interval's minimum."""
@@ -159,6 +161,7 @@ def refute(world: World, budget: int, rng: Random) -> tuple[bool, int]:
     return False, following
 
 
+@pytest.mark.slow
 @every_target
 def test_the_least_pruned_hill_is_a_bound(target: Target) -> None:
     """A refuted budget refutes every budget below the least hill that it pruned."""
@@ -327,6 +330,7 @@ def on_demand(world: World, *, sets: bool = True) -> Iterator[tuple[int, int, in
         yield d, min(max(most, world.finish(end)) for end, most in ends), len({end for end, _ in ends})
 
 
+@pytest.mark.slow
 @every_target
 def test_theorem_7_what_only_adds_waits_until_it_is_needed(target: Target) -> None:
     """From every state some cheapest completion begins with a move on demand; often there are fewer of these."""
@@ -340,6 +344,7 @@ def test_theorem_7_what_only_adds_waits_until_it_is_needed(target: Target) -> No
     assert fewer > 10
 
 
+@pytest.mark.slow
 @every_target
 def test_theorem_7_where_a_chain_waits_for_several_storages(target: Target) -> None:
     """The same where such chains are macros; with moves for single storages alone it would be wrong."""

@@ -57,6 +57,7 @@ def _spoils(n: dict[str, int], below: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(60))
 def test_a_distance_is_the_least_that_a_kernel_spoils_nothing_at(tmp_path: Path, seed: int):
     """Convolutions of any taps, strides, dilations and paddings: at the distance and above nothing is spoilt, and one

@@ -45,6 +45,7 @@ def _largest(parts: PartGraph, interval: Sequence[int]) -> int:
     return max((t.size for t in parts.graph.tensors if t.id in made and t.kind is Kind.ACTIVATION), default=0)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 @given(
     _nets((3, 6, 9)),

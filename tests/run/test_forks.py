@@ -57,6 +57,7 @@ def test_threads_have_servers_of_their_own() -> None:
     assert sorted(seen) == [[1, 1], [2, 2]]
 
 
+@pytest.mark.slow
 def test_a_server_that_ended_is_replaced() -> None:
     """And those that wait end with this process."""
     call("none", "os:getppid")

@@ -128,6 +128,7 @@ def test_a_report_of_no_known_runtime_is_no_success(plan: Plan) -> None:
             show()
 
 
+@pytest.mark.slow
 def test_verify_shows_what_held_and_ends_with_5(tmp_path: Path, capsys: Captured) -> None:
     """Every check, what was measured, and last the figure that was missed."""
     pytest.importorskip("onnxruntime", reason="pip install '.[run]'")

@@ -54,6 +54,7 @@ def outputs(file: Path) -> bytes:
     return new_session(str(file), "DISABLE_ALL", 0).run(None, {"x": x})[0].tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "turned"),
     [("Gemm", 0), ("Gemm", 1), ("MatMul", 0), ("FusedGemm", 0), ("FusedMatMul", 0), ("FusedMatMul", 1)],
@@ -72,6 +73,7 @@ def test_a_large_weight_is_split_by_columns(kind: str, turned: int, tmp_path: Pa
     assert outputs(file) == before
 
 
+@pytest.mark.slow
 def test_what_saves_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A weight before a larger one is in memory twice at no cost; and a node whose parts compute other bits stays."""
     file = product(tmp_path, first=1100)

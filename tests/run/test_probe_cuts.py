@@ -61,6 +61,7 @@ def _wrong(name: str, folder: Path, budget: int = BUDGET) -> tuple[int, list[str
     return ran, wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SUITE)
 @pytest.mark.parametrize("budget", [BUDGET, 20])
 def test_right_cuts_agree(name: str, budget: int, tmp_path: Path) -> None:
@@ -70,6 +71,7 @@ def test_right_cuts_agree(name: str, budget: int, tmp_path: Path) -> None:
     assert ran or budget < BUDGET
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", sorted(RULES.keys() - BETWEEN_OPS))
 def test_a_broken_rule_is_seen(rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A node of some network of the suite gives other numbers, or cannot be cut or run so."""
@@ -92,6 +94,7 @@ def _plan(tmp_path: Path) -> tuple[Path, Plan]:
     return model, plan
 
 
+@pytest.mark.slow
 def test_verify_runs_what_is_cut_by_itself(tmp_path: Path) -> None:
     """And says how many kinds of nodes there are."""
     model, plan = _plan(tmp_path)
@@ -126,6 +129,7 @@ def test_a_plan_by_a_wrong_access_is_refused(tmp_path: Path, monkeypatch: pytest
     assert str(error.value).startswith("cut_nodes: ")
 
 
+@pytest.mark.slow
 def test_operators_with_numbers_of_each_channel() -> None:
     """Of 8 bits, in LiteRT: as large as they are, and smaller, to the bit."""
     pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")

@@ -52,6 +52,7 @@ def test_names_say_the_language() -> None:
     assert "".join(probe_lines()).endswith("==")
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_cpp_sets_what_python_sets(tmp_path: Path) -> None:
     """The arena's keys and values and the session's settings; a second session shares the arena of the first."""
@@ -74,6 +75,7 @@ def test_cpp_sets_what_python_sets(tmp_path: Path) -> None:
     assert said.count(f"probe of {len(probe)} bytes, the first {probe[0]}") == 2
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize(("block", "has"), [(8, "8"), (0, "none")])
 def test_cpp_refuses_another_processor(tmp_path: Path, block: int, has: str) -> None:

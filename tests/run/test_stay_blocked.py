@@ -31,6 +31,7 @@ def _copied(file: Path) -> int:
     return sum(sizes[ends[n.op_type](n)] for n in graph.node if n.domain == DOMAIN and n.op_type in ends)
 
 
+@pytest.mark.slow
 def test_fewer_elements_are_copied_and_no_bit_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside the file as onnxruntime's optimiser left it, for drawn networks."""
     monkeypatch.setattr(optimise, "stay_blocked", lambda file, block: None)

@@ -73,6 +73,7 @@ def _same(graph: Graph, plan: Plan, seed: int) -> float:
     return max(float(abs(own[t] - planned[t]).max() / max(abs(own[t]).max(), 1e-300)) for t in own)
 
 
+@pytest.mark.slow
 @settings(max_examples=5, deadline=None)
 @given(seed=st.integers(0, 10**6), parts=st.integers(2, 7), share=st.integers(30, 95))
 def test_plans_of_random_steps_compute_what_the_step_does(seed: int, parts: int, share: int) -> None:
@@ -146,6 +147,7 @@ def test_plans_with_siblings_as_one_compute_what_the_workloads_do(
         assert _same(graph, plan, 1) < 1e-6
 
 
+@pytest.mark.slow
 def test_drawn_plans_of_several_regions_compute_what_the_step_does() -> None:
     """Verified, too; with tensors that leave memory, and without."""
     drawn = 0

@@ -103,6 +103,7 @@ def test_wrong_specs_are_refused():
             plan_memory(16, [wrong], SimpleNamespace(), None)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("stand_in")
 @settings(max_examples=100, deadline=None)
 @given(

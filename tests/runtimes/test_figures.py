@@ -39,6 +39,7 @@ def test_a_graph_of_no_runtime_has_none(tmp_path: Path) -> None:
         assert lowtide.research.plan(path, target=target).runtime_figures is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", [["research", "plan"], ["inspect"], ["check", "--budget", "1MiB"], ["research", "compare"]]
 )
@@ -55,6 +56,7 @@ def test_every_screen_begins_with_it(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert f"{today:,}" not in run(capsys, "check", path, "--budget", "1MiB", "-q")[1]
 
 
+@pytest.mark.slow
 def test_tflms_defaults_are_the_file_as_it_stands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """kTensorArenaSize and head, as `check --as-is` judges them; and with the plan those of the plan."""
     builder = pytest.importorskip("support.tflite_builder")

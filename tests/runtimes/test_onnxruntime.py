@@ -129,6 +129,7 @@ def convolutions(seed: int) -> bytes:
     return helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_onnxruntime_takes_what_was_planned(seed: int, tmp_path: Path) -> None:
     """Sizes in use at every op, the highest mark with workspace, the arena's block: each to the byte."""

@@ -65,6 +65,7 @@ def _model(widths: list[tuple[int, int]], folder: Path, nested: bool = False) ->
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("widths", [[(3, 5)], [(5, 3)], [(1, 9)], [(2, 6), (7, 3)], [(4, 4), (2, 9), (5, 1)]])
 @pytest.mark.parametrize("nested", [False, True])
 def test_both_branches_fit_and_are_measured(widths: list[tuple[int, int]], nested: bool, tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ def path(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", BUILT_IN)
 def test_a_graph_whose_file_is_gone_is_planned(target: str, path: Path) -> None:
     """Under every target, after a journey to another process too; and judged as it stands."""

@@ -112,6 +112,7 @@ def test_ids_and_own_order_do_not_matter(target: str) -> None:
         assert peaks == [peaks[0]] * 3 + [3 * peaks[0]]
 
 
+@pytest.mark.slow
 def test_budget_question_is_answered_with_proof() -> None:
     """One byte below the optimum: no, with a certificate that says so; at the optimum: an order within it."""
     certificates = set()
@@ -342,6 +343,7 @@ def test_two_threads_give_the_same_bytes() -> None:
     assert runs[0] == runs[1] == runs[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first_slice", "most"), [(100, 1000), (30000, 40000)])
 def test_a_limit_of_states_gives_the_same_result_each_time(first_slice: int, most: int) -> None:
     """On one thread and on two; fewer states are a part of the search with more, and one without the limit goes on."""

@@ -103,6 +103,7 @@ class _Clock:
         return self.now
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [10**6, 40])
 def test_the_order_does_not_depend_on_the_speed_of_the_clock(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As long as the clock does not end the search: by proof in every window, or by states in all of them."""

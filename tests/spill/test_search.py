@@ -52,6 +52,7 @@ def test_the_core_is_exact_with_and_without_its_rules(semantics: Semantics):
         assert cost(alone) == least_traffic(problem, order, addresses=False)
 
 
+@pytest.mark.slow
 def test_what_the_core_says_is_what_its_residency_costs():
     """The order and the gaps of a search carry the traffic that it counted; beams are never below the exact search."""
     rng = Random(3)
@@ -108,6 +109,7 @@ def test_answers_agree_with_brute_force_to_the_address():
     assert proved > 50
 
 
+@pytest.mark.slow
 def test_the_two_brute_forces_agree():
     """With addresses: everything that memory can hold, and every set of gaps."""
     rng = Random(8)

@@ -120,6 +120,7 @@ def _other_begin(plan: dict[str, Any]) -> None:
     cut["begins"][1] += 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [_other_figure, _no_figure, _other_whole, _said_to_run_once, _other_begin])
 def test_what_does_not_hold_is_refused(model: Path, plan: Plan, change: Callable[[dict[str, Any]], None]) -> None:
     """Another figure, none, or other rows than those that the parts run."""

@@ -14,6 +14,7 @@ from support.forgeries.judge import ACCEPTED, verdict
 QUICK = ("own order", "own order, in place", "over budget", "banks", "spill", "again, a little", "tflm")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS]
 )

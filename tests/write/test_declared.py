@@ -22,6 +22,7 @@ def defined(path: Path, end: str) -> int:
     return int(value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", BUILDS)
 @pytest.mark.parametrize("make", [residual, branches])
 def test_header_buffer_plan_check_and_plan_say_one_size(make, target: str, tmp_path: Path, capsys: Captured):
@@ -37,6 +38,7 @@ def test_header_buffer_plan_check_and_plan_say_one_size(make, target: str, tmp_p
     assert {planned, checked, defined(header, "_ARENA_SIZE"), defined(buffers, "_ARENA_SIZE")} == {planned}
 
 
+@pytest.mark.slow
 def test_the_screen_says_it_too(tmp_path: Path, capsys: Captured):
     """The summary of `plan` prints the size that the header has, and `check` accepts it and not 16 bytes less."""
     model, header = tmp_path / "net.tflite", tmp_path / "a.h"

@@ -73,6 +73,7 @@ def scattered_models(draw):
     return data, draw(st.permutations(range(count)))
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(scattered_models())
 def test_a_permutation_moves_node_records_only(drawn):

@@ -61,6 +61,7 @@ def test_the_optimised_network_gives_the_bits_of_todays(seed: int, networks: Net
         assert np.array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_parts_give_the_bits_of_the_whole(tmp_path: Path, networks: Networks) -> None:
     """Drawn regions of drawn networks, as written and without what a session does not need."""
     cut = 0

@@ -321,6 +321,7 @@ def test_free_dimensions_are_those_that_were_cut(tmp_path: Path) -> None:
         session(target).run(None, {"x": np.ones((12, 8), np.float32)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("opset", "inputs"), [(10, "b s"), (11, "b roi s"), (12, "b roi s"), (13, "b _ s")])
 def test_resize_in_parts_keeps_its_empty_region_of_interest(tmp_path: Path, opset: int, inputs: str) -> None:
     """A Resize of version 11 may not be without an operand that is empty; the plan holds, and onnxruntime opens it."""

@@ -86,6 +86,7 @@ def test_the_memories_of_one_board():
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(boards()))
 def test_a_board_printed_is_read_back(tmp_path: Path, name: str):
     """All but its name, which is the file's."""

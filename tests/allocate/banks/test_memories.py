@@ -147,6 +147,7 @@ def test_memories_against_every_assignment_and_every_offset(seed: int, n: int, t
         assert not found.optimal or found.slow_bytes == least
 
 
+@pytest.mark.slow
 def test_small_instances_are_nearly_all_decided():
     """Without ties, 200 random ones: each is placed at the least cost with proof, or proved impossible."""
     pytest.importorskip("ortools")

@@ -53,6 +53,7 @@ def test_a_limit_that_is_met_changes_nothing(net: Path) -> None:
     assert (loose.order, loose.offsets, loose.status) == (free.order, free.offsets, "ok")
 
 
+@pytest.mark.slow
 def test_a_limit_comes_before_memory_and_is_over_where_nothing_meets_it(net: Path) -> None:
     """Order alone changes no tensor; with a budget that it meets, it is over the limit still, and never impossible."""
     plan = limited(net, LIMIT, budget="1MiB", without=["tile", "nest-tiles"])
@@ -62,6 +63,7 @@ def test_a_limit_comes_before_memory_and_is_over_where_nothing_meets_it(net: Pat
     assert tiled.status == "ok"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("claim", [1, None])
 def test_a_wrong_figure_is_found(net: Path, claim: int | None) -> None:
     """Another largest tensor than the plan's, or none where the rules limit it; and a status that does not follow."""
@@ -78,6 +80,7 @@ def test_a_wrong_figure_is_found(net: Path, claim: int | None) -> None:
     assert found.value.failure == "status"
 
 
+@pytest.mark.slow
 def test_the_screen_says_how_large_the_largest_is(
     net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -125,6 +125,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("streams", BROKEN.values(), ids=BROKEN)
 def test_other_streams_are_refused(model: Path, streaming: Plan, streams: list[PlanStream] | None) -> None:
     """Of what is on the host whole nothing can be left out or put in."""

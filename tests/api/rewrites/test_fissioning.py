@@ -264,6 +264,7 @@ def test_siblings_as_one_take_less_time_or_fewer_bytes(how: dict[str, Any], monk
         assert plan.required_bytes <= apart.required_bytes
 
 
+@pytest.mark.slow
 def test_siblings_that_gain_nothing_stay_apart() -> None:
     """Where to take results apart is dear, no product is merged."""
     file, _ = stand_in("rtx3090.json")
@@ -283,6 +284,7 @@ def test_merging_is_of_steps_in_parts() -> None:
         lowtide.research.plan(zoo.build("swiftnet_cell_a").graph(), allow=f"{ALLOW},merge", budget="50%")
 
 
+@pytest.mark.slow
 def test_all_three_have_a_front() -> None:
     """Of a step, and of nothing else."""
     front = lowtide.research.front(random_step(4, batch=6), allow=f"{ALLOW},offload", time=1)
@@ -312,6 +314,7 @@ def test_microbatch_alone_runs_nothing_again() -> None:
         lowtide.research.plan(random_step(1, batch=4), allow="recompute", method="microbatch", budget="50%")
 
 
+@pytest.mark.slow
 def test_a_budget_below_the_floor_is_said_to_be_hopeless() -> None:
     """Inputs, or results, that need more leave nothing to look for; a budget above them does, met or not."""
     graph, how = random_step(5, batch=4), {"allow": ALLOW, "method": "microbatch", "time": 1}

@@ -66,6 +66,7 @@ def test_a_search_is_no_worse_than_the_plan_that_it_begins_with(model: Path, til
     lowtide.verify(model, warm)
 
 
+@pytest.mark.slow
 def test_a_file_is_a_start(model: Path, tiled: Plan, tmp_path: Path) -> None:
     """What a budget asks for is there without a search."""
     tiled.save(tmp_path / "plan.json")

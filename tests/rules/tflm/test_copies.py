@@ -121,6 +121,7 @@ def test_space_and_depth(image: tuple[int, int, int, int], block: int):
     assert distance(op("DEPTH_TO_SPACE", block_size=block), deep, wide) == least(walked(out), 0)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(images, st.tuples(st.integers(1, 3), st.integers(1, 3)), st.lists(st.integers(0, 2), min_size=4, max_size=4))
 def test_space_and_batches(image: tuple[int, int, int, int], block: tuple[int, int], pads: list[int]):

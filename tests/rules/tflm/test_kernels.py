@@ -86,6 +86,7 @@ def test_flat_distances_are_exact(elements: int, width_in: int, width_out: int):
     assert flat_distance(elements, width_in, width_out) == simulated(events, width_in, width_out)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.integers(1, 5), st.data())
 def test_piece_distances_are_exact(pieces: list[int], times: int, data: st.DataObject):

@@ -164,6 +164,7 @@ def test_the_parts_are_those_that_tflm_reports(tmp_path: Path, make: Any, argume
     assert off == 0 if parts.exact_for(head.bytes) else 0 <= off <= 32
 
 
+@pytest.mark.slow
 def test_what_bodies_take_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """In the plan, its arena and in what inspect says: the arenas are equal, and above the peak."""
     path = tmp_path / "m.tflite"

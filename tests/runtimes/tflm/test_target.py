@@ -214,6 +214,7 @@ def test_an_output_nearer_than_the_distance_is_refused(tmp_path: Path):
         assert error.value.failure == "in_place_offset"
 
 
+@pytest.mark.slow
 def test_check_tells_the_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """Required, available and excess bytes, and what kTensorArenaSize consists of; exit 0, 3 and 4."""
     from lowtide.cli import main
@@ -284,6 +285,7 @@ def test_every_method_counts_the_overlaps(tmp_path: Path):
     assert rows["own"].peak_bytes == api.plan(model).own_order_peak_bytes
 
 
+@pytest.mark.slow
 def test_impossible_is_reported_of_what_is_left_open(tmp_path: Path):
     """Below what pip's build needs firmware may still fit: exit 3, until no build and no kernels fit; then 4."""
     from lowtide.cli import main

@@ -277,6 +277,7 @@ def test_the_screen_says_what_each_loop_keeps(model: Path, capsys: pytest.Captur
         assert words in screen, screen
 
 
+@pytest.mark.slow
 def test_the_arena_counts_where_paths_differ_in_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The path of least peak has holes in its arena: another one, of a higher peak, has a lower arena, and the screen
     says how far its peak is from the least."""

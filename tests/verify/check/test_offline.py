@@ -41,6 +41,7 @@ def test_a_plan_of_our_own_holds(tmp_path: Path):
     assert (found.planned, found.persistent, found.exact) == (parts.planned, parts.persistent, parts.exact)
 
 
+@pytest.mark.slow
 def test_a_stale_plan_is_found(tmp_path: Path):
     """The operators were put into another order by somebody who left the plan where it was."""
     path = file(tmp_path, branches().bytes())

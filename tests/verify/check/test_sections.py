@@ -51,6 +51,7 @@ def test_a_plan_by_sections_is_checked(model: Path, plan: Plan) -> None:
     assert seen["parts"].startswith("1 product by sections, ")
 
 
+@pytest.mark.slow
 def test_as_low_as_the_heads_alone_allow(model: Path, plan: Plan) -> None:
     """Of 16 tokens of 32 numbers: what is read, what is made, and of one head queries, keys, values and scores."""
     x, head, scores = 16 * 32 * 4, 16 * 4 * 4, 16 * 16 * 4

@@ -7,6 +7,7 @@ import pytest
 from lowtide_research.bench.magis_steps import Workload
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["joint", "magis", "micro", "again", "dtr", "pofo"])
 def test_a_cell_keeps_its_bound_or_says_that_it_does_not(kind: str) -> None:
     """Of every kind of search, on a small step."""
