@@ -97,7 +97,7 @@ _ROWS: Mapping[str, tuple[str, str, Fits]] = {
         "batches",
         lambda value: isinstance(value, Mapping) or _is_sequence(value, Iterable),
     ),
-    # What these should be is said where they are read, with the way there: `lowtide.load`, `lowtide.torch.asked`.
+    # What these should be is said where they are read: `lowtide.load`, `lowtide.torch.step_options`.
     "Any": ("anything", "anything", _anything),
     "Model": ("a model", "models", _anything),
     "Exported": ("an ExportedProgram", "ExportedPrograms", _kind("ExportedProgram", "torch.")),
@@ -124,7 +124,7 @@ _SHORT: Mapping[str, str] = {
 
 def typed(call: Call) -> Call:
     """The same call, which raises `InputError` where an argument is of a type that its signature does not have: the
-    argument's name, what came, and what is wanted. ``**options: Unpack[KIND]`` means the keys of a `TypedDict`.
+    argument's name, what came, and what is expected. ``**options: Unpack[KIND]`` means the keys of a `TypedDict`.
 
     >>> @typed
     ... def wait(time: float, *, names: Sequence[str] = ()) -> None: ...

@@ -14,15 +14,15 @@ from collections.abc import Collection
 
 from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.forms import Contraction, Convolution, Pool
+from lowtide.ops.kinds import kind_of
 from lowtide.ops.meaning import meaning
-from lowtide.ops.table import kind_of
 
 MOST_OPS = 64  # ops in front of one in its chain; what follows on a longer one is written to memory
 
 
 def chain_source(graph: Graph, op: Op, elementwise_types: Collection[str], *, prologue: bool) -> int | None:
     """What an op reads that its result is a view of, if its only reader makes that element by element; else None.
-    All that the chain up to here reads is one tensor, constants apart, which an op makes and no op outside reads.
+    All that the chain up to here reads is one tensor, constants excluded, which an op makes and no op outside reads.
     `elementwise_types`: op types that run element by element in addition to those of the table. `prologue`: whether
     the reader may also be a convolution, a product or a pool."""
     reader = _reader(graph, op, elementwise_types)

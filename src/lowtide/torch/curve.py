@@ -9,12 +9,12 @@ from typing import Any
 from lowtide.arguments import Batch, typed
 from lowtide.errors import InputError
 from lowtide.sizes import format_size
-from lowtide.torch.asked import StepOptions, allowed, clip_of, measurable, options_of
 from lowtide.torch.batch import as_batch
 from lowtide.torch.capture import library
 from lowtide.torch.optimizer import rules_of
 from lowtide.torch.planning import POINTS, plan_front
 from lowtide.torch.step import Job
+from lowtide.torch.step_options import StepOptions, allowed, clip_of, measurable, options_of
 from lowtide.torch.step_plan import StepPlan
 
 SECONDS = 60.0  # of search for all points, where a call does not say how many
@@ -83,8 +83,8 @@ def curve(
         raise InputError(f"a curve has 2 points at least, and not {points}")
     torch = library()
     rules = () if optimizer is None else rules_of(torch, optimizer)
-    if "swap" in allowed(allow):
-        raise InputError("a curve has no plans with swap; leave it out, or give compile_step a budget= or slower=")
+    if "offload" in allowed(allow):
+        raise InputError("a curve has no plans with offload; leave it out, or give compile_step a budget= or slower=")
     wanted = options_of(None, None, options or StepOptions(), allow, seconds=SECONDS)
     clip = clip_of(clip_grad_norm, optimizer)
     job = Job(model, loss_fn, optimizer, rules, wanted, True, False, clip=clip)

@@ -5,7 +5,7 @@ there a second time. This one asks lowtide's search for a sequence within the bu
 and saves what that sequence holds when the backward pass begins::
 
     joint graph    a  b  c  loss | dc  db  da        sequence within the budget    a  b  c  loss | dc  a' b'  db  da
-                                                     saved: what first runs made and is read behind the bar unmodified
+                                                     saved: what first runs made and is read after the bar unmodified
 
 torch then orders and fuses both halves as it likes, so that the sequence's peak is not promised of what runs:
 `Report.peak_bytes` is of ops one by one, and what a compiled step takes is to be measured.
@@ -25,8 +25,8 @@ from lowtide.arguments import typed
 from lowtide.errors import InputError
 from lowtide.names import brief
 from lowtide.sizes import Size, format_size, parse_size
-from lowtide.torch.asked import part_of, seconds_of
 from lowtide.torch.capture import library
+from lowtide.torch.step_options import part_of, seconds_of
 
 _OPERATIONS_PER_SECOND, _BYTES_PER_SECOND = 1e11, 1e10  # a roofline by which ops are compared; only ratios matter
 _STEPS = 4000  # repairs of the search at most, so that the same call gives the same where the time is enough
@@ -35,8 +35,8 @@ _STEPS = 4000  # repairs of the search at most, so that the same call gives the 
 @dataclass(frozen=True, repr=False)
 class Report:
     """What the partitioner did with one graph. `own_peak_bytes`, `peak_bytes`: with each op once in its order, and
-    of the sequence, ops one by one; parameters and batch apart. `saved_bytes`: what the forward pass hands to the
-    backward pass, parameters and batch apart. `recomputed`: ops of the forward pass that the backward pass
+    of the sequence, ops one by one; without parameters and batch. `saved_bytes`: what the forward pass hands to the
+    backward pass, without parameters and batch. `recomputed`: ops of the forward pass that the backward pass
     recomputes. `overhead`: part of the time that they add, by a roofline. `met`: whether the sequence is within the
     budget."""
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from lowtide.ops.access import Access
 from lowtide.ops.index import NOTHING, Index
+from lowtide.ops.kinds import kind_of
 from lowtide.ops.meaning import meaning
-from lowtide.ops.table import kind_of
 from lowtide.read.aten.build import build
 from lowtide.read.aten.trace import Call as ReadCall
 from lowtide.read.aten.trace import Form, Ref, Trace
@@ -69,7 +69,7 @@ class Read:
 @dataclass(frozen=True)
 class Reading:
     """What an op reads, and the access: its inputs are `reads`, in their order. `outputs`: for each result and
-    dimension the axis, as in the access; nothing for a result that is not asked for."""
+    dimension the axis, as in the access; nothing for a result that is not requested."""
 
     reads: tuple[Read, ...]
     access: Access

@@ -13,7 +13,6 @@ from lowtide.graph import Graph
 from lowtide.outputs import Outputs
 from lowtide.sizes import Size
 from lowtide.torch.any_optimizer import stand_in
-from lowtide.torch.asked import StepOptions, check_call, check_gradient_hooks, clip_of, measurable, options_of
 from lowtide.torch.batch import Key, as_batch, called, difference, elements, key_of, other_sizes
 from lowtide.torch.capture import Capture, capture, inexact, library
 from lowtide.torch.closed import closed_over
@@ -31,6 +30,7 @@ from lowtide.torch.program import Given, Program
 from lowtide.torch.screen import first_screen
 from lowtide.torch.sequence import Sequence as Steps
 from lowtide.torch.spent import check_unspent, is_spent, spend
+from lowtide.torch.step_options import StepOptions, check_call, check_gradient_hooks, clip_of, measurable, options_of
 from lowtide.torch.step_plan import StepPlan
 from lowtide.torch.storages import settle
 
@@ -413,11 +413,11 @@ def compile_step(
         are results, which live to the end of the step.
     allow
         What may be changed of the step. ``"recompute"``: ops are recomputed, and results are eager's to the bit.
-        ``"recompute,fission"``: ops may run for some rows, channels or part of the batch at a time, with the update of
+        ``"recompute,tile"``: ops may run for some rows, channels or part of the batch at a time, with the update of
         the parameter whose gradient they make; kernels and sums then round otherwise than eager's, and the step's
-        `repr` says so. ``"recompute,swap"``: tensors may be stored on the host and loaded back while other ops run, on
-        the CPU in memory outside the allocator's, on CUDA by torch's operators ``ao``. None: ops are recomputed, and in
-        parts where that alone does not meet the budget.
+        `repr` says so. ``"recompute,offload"``: tensors may be stored on the host and loaded back while other ops run,
+        on the CPU in memory outside the allocator's, on CUDA by torch's operators ``ao``. None: ops are recomputed, and
+        in parts where that alone does not meet the budget.
     plan
         A saved plan to replay instead of a search.
     options

@@ -52,7 +52,7 @@ def plan_predicted(request: Request, tell: Tell) -> Plan:
             break
     assert best is not None, "the first job changes nothing"
     if budget is not None:
-        best = _judged(best, budget, jobs[-1])
+        best = _with_status(best, budget, jobs[-1])
     return msgspec.structs.replace(best, comparison=_comparison(request, best, problem))
 
 
@@ -68,7 +68,7 @@ def _jobs(request: Request, graph: Graph) -> list[Job]:
     for part, share in STEPS.items():
         if request.slower is None or part <= request.slower:
             job = of(changes=True, max_overhead=part, time=share * request.seconds)
-            works = tuple(word for word in job.allow if word in ("halos", "recompute"))
+            works = tuple(word for word in job.allow if word in ("recompute-halos", "recompute"))
             if not part and graph.dialect != "labels":  # nothing is recomputed, so that no time has to be bounded
                 job = replace(job, allow=tuple(word for word in job.allow if word not in works), costs=None)
             jobs += [job] if job.allow and (works or not part) else []
@@ -84,7 +84,7 @@ def _least(job: Job, plan: Plan) -> int:
     return 0 if job.allow else plan.least_required_bytes
 
 
-def _judged(plan: Plan, budget: int, job: Job) -> Plan:
+def _with_status(plan: Plan, budget: int, job: Job) -> Plan:
     """A plan under a budget, impossible where that is proved of all that the last search allows."""
     status: Status = "over_budget" if plan.above_limit else "ok"
     if plan.required_bytes > budget:

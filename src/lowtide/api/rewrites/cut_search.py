@@ -72,7 +72,7 @@ class CutSearch:
         graph = self.problem.graph
         overlap = self.first is not None and any(op.overwrites is not None for op in graph.ops)
         only = {op.id for op in graph.ops if op.overwrites is None} if overlap else None
-        return Cutter(graph, exact_bits=self.job.exact_bits, only=only, recompute="halos" in self.job.allow)
+        return Cutter(graph, exact_bits=self.job.exact_bits, only=only, recompute="recompute-halos" in self.job.allow)
 
     @cached_property
     def _costs(self) -> CostModel | None:
@@ -138,7 +138,7 @@ class CutSearch:
         seamed = self._seams()
         if seamed is None:
             return []
-        regions = self._regions(seamed) if "fission" in self.job.allow and not self.interrupted else []
+        regions = self._regions(seamed) if "tile" in self.job.allow and not self.interrupted else []
         return [proposal.parts for proposal in (seamed, *regions)]
 
     def best_cut(self) -> Answer | None:
@@ -171,7 +171,7 @@ class CutSearch:
             proposals = [(self, p) for p in self._proposals()]
         if not others:
             return proposals
-        room = self.goal.room(self.problem) or 0
+        room = self.goal.arena_budget(self.problem) or 0
         return sorted(
             [*proposals, *others],
             key=lambda each: (each[1].above_limit, max(room, each[1].required if self.keeps else each[1].peak)),
@@ -194,7 +194,7 @@ class CutSearch:
         """
         before, left = self.unfinished, self.limits.left_seconds
         self.unfinished = False
-        proposals = self._regions(None) if "fission" in self.job.allow and self.joins else []
+        proposals = self._regions(None) if "tile" in self.job.allow and self.joins else []
         soon = not self.unfinished and left - self.limits.left_seconds <= _MATERIALISED * self.limits.all_seconds
         self.unfinished = self.unfinished or before
         if self._forwards(proposals, soon=soon):
@@ -203,10 +203,10 @@ class CutSearch:
                 *((p.peak, p.above_limit) for p in proposals),
             ]
             proposals += self._forwarded(min(peak + MAX_BYTES * above for peak, above in peaks))
-        seamed = self._seams() if "seams" in self.job.allow and not self.interrupted else None
+        seamed = self._seams() if "concat" in self.job.allow and not self.interrupted else None
         if seamed is not None:
             proposals.append(seamed)
-            proposals += self._regions(seamed) if "fission" in self.job.allow and not self.interrupted else []
+            proposals += self._regions(seamed) if "tile" in self.job.allow and not self.interrupted else []
         proposals = [p for p in proposals if self._in_time(p.parts)]
         if not self.keeps:
             return sorted(proposals, key=lambda p: (p.above_limit, p.peak))
@@ -239,7 +239,7 @@ class CutSearch:
             self.uncut.order,
             search,
             accumulate="accumulate" in self.job.allow or self.problem.target.rule == "onnxruntime",
-            enough=self.goal.room(self.problem) or 0,
+            enough=self.goal.arena_budget(self.problem) or 0,
             most_ops=self.job.max_ops,
         )
         self.interrupted = self.interrupted or best.interrupted
@@ -250,18 +250,18 @@ class CutSearch:
 
     def _forwards(self, others: Sequence[Proposal], *, soon: bool) -> bool:
         """Whether to look for regions that forward slices, which takes longer: when the other search is soon through,
-        and a budget is not met by its regions; with `unjoined` when there is time; wherever a tensor is above its
+        and a budget is not met by its regions; with `unmaterialised` when there is time; wherever a tensor is above its
         limit."""
         job, graph = self.job, self.problem.graph
         too_large = min([self.uncut.above_limit, *(p.above_limit for p in others)]) > 0
-        if self.interrupted or "fission" not in job.allow or self.first is not None:
+        if self.interrupted or "tile" not in job.allow or self.first is not None:
             return False
         kept = self.problem.target.rule == "tflm" if too_large else self.keeps
         if graph.dialect != "onnx" or kept or (job.costs is not None and job.costs.timed):
             return False
-        room = self.goal.room(self.problem)
+        room = self.goal.arena_budget(self.problem)
         met = self.goal.budget is not None and room is not None and any(p.peak <= room for p in others)
-        return "unjoined" in job.allow or too_large or (soon and not met)
+        return "unmaterialised" in job.allow or too_large or (soon and not met)
 
     def _forwarded(self, below: int) -> list[Proposal]:
         """The best regions along the best order that forward slices to others, if they need less than some bytes."""
@@ -269,7 +269,7 @@ class CutSearch:
         from lowtide.optimize.regions import Bounds
 
         search = self._until(_SEARCH)
-        bounds = Bounds(self.goal.room(self.problem) or 0, self.job.max_ops, self._most_nanoseconds)
+        bounds = Bounds(self.goal.arena_budget(self.problem) or 0, self.job.max_ops, self._most_nanoseconds)
         best, interrupted = best_forwarded(self.cutter, self.problem.memory, self.uncut.order, search, below, bounds)
         self.interrupted = self.interrupted or interrupted
         if best is None or interrupted or (0 < self.job.max_ops < len(best.parts.graph.ops)):
@@ -290,7 +290,7 @@ class CutSearch:
             order = tuple(problem.graph.index_of[o] for o in seamed.order)
             of = seamed.parts.parts
             origins = [op.id if op.id not in of else of[op.id].of for op in problem.graph.ops]
-        alone = _MATERIALISED if "unjoined" in self.job.allow else _SEARCH
+        alone = _MATERIALISED if "unmaterialised" in self.job.allow else _SEARCH
         search = self._until(alone if seamed is None else _BOTH)
         ways = self._ways(cutter, problem, order, search)
         complete = all(way.complete for way in ways)
@@ -329,7 +329,7 @@ class CutSearch:
                 apart = Problem.of(problem.graph, replace(problem.target, overlap="never"))
                 ways += front_ways(cutter, apart.memory, order, limits, cost)
             return list({way.regions: way for way in ways}.values())
-        bounds = Bounds(self.goal.room(self.problem) or 0, self.job.max_ops, self._most_nanoseconds)
+        bounds = Bounds(self.goal.arena_budget(self.problem) or 0, self.job.max_ops, self._most_nanoseconds)
         ways = []
         if once is not None:  # nothing is recomputed where that gains nothing, or time is short
             half = limits.share(1 - _ONCE)
@@ -346,7 +346,7 @@ class CutSearch:
 
     def best_at_peak(self) -> Answer | None:
         """The best plan with tiles where the order of `uncut` is highest; None: there is none, or Ctrl-C came first."""
-        enough = max(self._of_user.least, self.goal.room(self.problem) or 0)
+        enough = max(self._of_user.least, self.goal.arena_budget(self.problem) or 0)
         tiles = PeakTiles(self.cutter, self.problem, self.uncut.order, enough, self.job.max_ops)
         proposal = tiles.lowest(self.limits)
         self.interrupted = self.interrupted or tiles.interrupted
@@ -433,7 +433,7 @@ def runtime_bytes(problem: Problem, graph: Graph) -> int:
     """Bytes that the runtime keeps for a graph's ops in addition to what is planned."""
     from lowtide.runtimes.registry import runtime_of
 
-    return MAX_BYTES - runtime_of(problem.target).room(graph, MAX_BYTES)
+    return MAX_BYTES - runtime_of(problem.target).arena_budget(graph, MAX_BYTES)
 
 
 def arena_bytes(problem: Problem, cutter: Cutter, way: Way) -> int | None:

@@ -47,14 +47,14 @@ class Loops(Move[Answer]):
     goal: OneArena
     problem: Problem
     opening: Answer  # the best plan without loops
-    closes: bool = True
+    is_terminal: bool = True
 
     def propose(self, base: Answer, limits: Limits) -> Answer | None:
         """The best plan with loops."""
         from lowtide.transform.loops import LoopRules
 
         job, goal, problem, opening = self.job, self.goal, self.problem, self.opening
-        room = goal.room(problem) or 0
+        room = goal.arena_budget(problem) or 0
         with limits.interrupt:
             limits.tell("looking for loops")
         rules = LoopRules(problem.graph, problem.target, exact_bits=job.exact_bits)
@@ -82,9 +82,11 @@ def check_looping(job: Job, goal: OneArena, problem: Problem) -> None:
             "compiler that does with --target loops"
         )
     if job.max_ops or goal.spread or job.costs is not None:
-        raise InputError("--max-ops, --spread, --cost and --max-overhead are not for --allow loops; leave them out")
+        raise InputError(
+            "--max-ops, --spread, --cost and --max-overhead are not for --allow row-streaming; leave them out"
+        )
     if not job.search.best:
-        raise InputError("--allow loops starts from the best order; leave out --method")
+        raise InputError("--allow row-streaming starts from the best order; leave out --method")
     if not problem.graph.dialect:
         fix = "give a model file, or a graph JSON whose `dialect` says whose op types it has"
         raise InputError(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lowtide.api.rewrites.cut_search import CutSearch
     from lowtide.transform.alias import Aliases
 
-_NESTED = frozenset({"fission", "halos"})  # what tiles may do of a graph that is tiled already
+_NESTED = frozenset({"tile", "recompute-halos"})  # what tiles may do of a graph that is tiled already
 
 
 @dataclass
@@ -50,7 +50,7 @@ class NestTiles(Move[Answer]):
 class TilePeak(NestTiles):
     """Tiles the lowered graph of a plan where it is highest: a few operators, and no others."""
 
-    means: frozenset[str] = frozenset({"fission"})
+    means: frozenset[str] = frozenset({"tile"})
 
     def find(self, search: CutSearch) -> Answer | None:
         """The best plan with short regions at the peak."""
@@ -65,7 +65,7 @@ class Alias(Move[Answer]):
     goal: OneArena
     tried: int = 0  # choices that were ordered
     least: bool = False  # whether no choice of the last plan that was looked at needs less
-    closes: bool = True
+    is_terminal: bool = True
 
     @property
     def figures(self) -> dict[str, int]:
@@ -79,7 +79,7 @@ class Alias(Move[Answer]):
 
         best: Answer | None = None
         graph, target = base.problem.graph, base.problem.target
-        for enough in dict.fromkeys((self.goal.room(base.problem) or 0, 0)):
+        for enough in dict.fromkeys((self.goal.arena_budget(base.problem) or 0, 0)):
             look = limits.share(_LOOK)
             found = best_aliases(graph, target, base.order, look, enough=enough, seed=self.job.search.seed)
             self.tried, self.least = found.tried, found.least

@@ -1,4 +1,8 @@
-"""Plans that change the graph: the plan that changes nothing, then one search over the moves of all means."""
+"""Plans that change the graph: the plan that changes nothing, then a search over the moves of one family.
+
+What the call allows decides the family (`_opening_and_moves`; a table is in `docs/architecture.md`). Families do not
+mix: a plan has row streaming, or a training step in tiles, or recomputation without tiles, or levels of tiles.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +44,7 @@ def solve_by_moves(job: Job, problem: Problem, limits: Limits) -> Answer:
     opening, moves = _opening_and_moves(job, problem, limits)
     incumbent = Incumbent(objective, opening)
     for k, start in enumerate(starts):
-        incumbent.offer(start, closes=k > 0)
+        incumbent.offer(start, is_terminal=k > 0)
     interrupted = opening.keys["stopped"] == "interrupt" or search(incumbent, moves, limits)
     best = incumbent.best
     keys: PlanKeys = {**best.keys}
@@ -61,15 +65,15 @@ def _opening_and_moves(job: Job, problem: Problem, limits: Limits) -> tuple[Answ
     if isinstance(goal, FastMemory):
         return traffic_moves(job, problem, limits)
     assert isinstance(goal, OneArena), goal
-    untiled = "recompute" in words and "fission" not in words
-    if untiled or {"loops", "swap"} & words or problem.graph.dialect == "labels":
+    untiled = "recompute" in words and "tile" not in words
+    if untiled or {"row-streaming", "offload"} & words or problem.graph.dialect == "labels":
         check_unlimited(problem.target)
-    if "loops" in words:
+    if "row-streaming" in words:
         return loop_moves(job, goal, problem, limits)
-    of_step = problem.graph.dialect == "labels" or not {"swap", "merge"}.isdisjoint(words)
-    if {"recompute", "fission"} <= words and of_step:
+    of_step = problem.graph.dialect == "labels" or not {"offload", "merge"}.isdisjoint(words)
+    if {"recompute", "tile"} <= words and of_step:
         return step_moves(job, goal, problem, limits)
-    if "swap" in words or ("recompute" in words and "fission" not in words):
+    if "offload" in words or ("recompute" in words and "tile" not in words):
         return recompute_moves(job, goal, problem, limits)
     moves: list[Move[Answer]] = []
     if words == {"alias"}:
@@ -92,11 +96,11 @@ def check_warm_start(job: Job) -> None:
     plan = job.warm_start
     if plan is None:
         return
-    others = {"recompute", "swap", "loops", "merge"} & set(job.allow)
+    others = {"recompute", "offload", "row-streaming", "merge"} & set(job.allow)
     if not isinstance(job.goal, OneArena) or others or job.costs is not None or plan.memories is not None:
         raise InputError(
             "warm_start is for plans of one arena, of orders, tiles and tensors in others; leave out warm_start, or "
-            "memories, banks, cost, max_overhead, recompute, swap and loops"
+            "memories, banks, cost, max_overhead, recompute, offload and row-streaming"
         )
     more = set(plan.allow or ()) - set(job.allow)
     if plan.rewrites and more and job.allow != (ALL,):

@@ -15,7 +15,7 @@ from lowtide._core import SequenceProblem, SequenceResult, cut_starts, search_se
 from lowtide.analyse.model import MemoryModel
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Kind
-from lowtide.ops.table import names_only
+from lowtide.ops.kinds import names_only
 from lowtide.optimize.recompute.costs import Costs, costs_of
 from lowtide.sizes import format_size, round_up
 from lowtide.stop import Limits, Progress
@@ -232,7 +232,7 @@ def sequenced(model: MemoryModel, order: Sequence[int]) -> Sequenced:
 
 
 def _over_copies(model: MemoryModel) -> MemoryModel:
-    """The model in which results may be written over: a run may do so whose op makes them once more behind it."""
+    """The model in which results may be written over: a run may do so whose op makes them once more after it."""
     graph = model.graph
     if all(t.kind is not Kind.OUTPUT or t.id not in graph.producer for t in graph.tensors):
         return model

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import gcd
 
-from lowtide.certificates import CutCertificate, SearchCertificate
+from lowtide.certificates import CutCertificate, NoCertificate, SearchCertificate
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind
 from lowtide.plan import Plan, least_required
@@ -51,7 +51,12 @@ def least_permitted(graph: Graph, memory: CheckedMemory, plan: Plan, target: Tar
     kinds = {type(r) for r in plan.rewrites or ()}
     if not words and not kinds and not plan.loops:
         return plan.least_required_bytes
-    if plan.loops or not words <= {"recompute", "swap"} or not kinds <= {Recompute, Swap} or target.chains != "apart":
+    if (
+        plan.loops
+        or not words <= {"recompute", "offload"}
+        or not kinds <= {Recompute, Swap}
+        or target.chains != "apart"
+    ):
         return None
     return least_required(least_in_sequences(graph, memory, saved_in_sequences(graph, target)), plan.runtime_parts)
 
@@ -88,8 +93,10 @@ def check_bound(graph: Graph, plan: Plan, memory: CheckedMemory) -> tuple[str, s
             )
         given = next_footprint(memory, certificate.refuted_bytes)
         seen, note = f"a search refuted {certificate.refuted_bytes:,} B", "bound: by search; --prove searches again"
-    else:
+    elif isinstance(certificate, NoCertificate):
         given, seen, note = 0, "no certificate", "bound: footprint of a single op"
+    else:
+        raise VerificationError("certificate", f"nothing here checks a {type(certificate).__name__}")
     if single >= bound and given < bound:
         return f"{seen}; a single op needs {single:,} B", "bound: footprint of a single op"
     if bound > given:

@@ -1,4 +1,7 @@
-"""Transformations that do not go into one plan: row loops, and tiles or recomputation. Each group is planned apart."""
+"""Transformations that do not go into one plan: row streaming, and tiles or recomputation.
+
+Each group has a search of its own, with its share of the time; the plan of fewer bytes is kept.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,16 @@ import msgspec
 from lowtide.errors import InputError
 from lowtide.plan import Plan
 
-LOOPS, RECOMPUTE = "loops", "recompute"
+LOOPS, RECOMPUTE = "row-streaming", "recompute"
 
 
 def groups_of(words: str | Iterable[str]) -> list[tuple[str, ...]]:
-    """Words of `allow` as groups of which each is a plan's; one group where they go together.
+    """Transformations as groups of which each is a plan's; one group where they go together.
 
-    >>> groups_of("loops,fission,recompute")
-    [('loops',), ('fission', 'recompute')]
-    >>> groups_of("fission,recompute")
-    [('fission', 'recompute')]
+    >>> groups_of("row-streaming,tile,recompute")
+    [('row-streaming',), ('tile', 'recompute')]
+    >>> groups_of("tile,recompute")
+    [('tile', 'recompute')]
     """
     listed = tuple(dict.fromkeys(filter(None, words.split(",") if isinstance(words, str) else words)))
     rest = tuple(word for word in listed if word != LOOPS)
