@@ -81,7 +81,7 @@ ELSEWHERE = {
     "api/test_two_arenas.py": "api/goals/two_arenas",
     "runtimes/test_executorch.py": "executorch",
     "runtimes/test_registry.py": "runtimes/base runtimes/tflm/offline",
-    "pytorch/test_step.py": "torch/asked torch/meter torch/optimizer torch/planning torch/step torch/step_plan",
+    "pytorch/test_step.py": "torch/step_options torch/meter torch/optimizer torch/planning torch/step torch/step_plan",
     "pytorch/test_capture.py": "torch/as_eager torch/capture torch/cost",
     "pytorch/test_rows.py": "torch/rows torch/readings torch/slices torch/cutting torch/costed",
     "pytorch/test_along.py": "torch/along",
@@ -103,7 +103,9 @@ ELSEWHERE = {
     # the front door, through its commands
     "api/test_profiles.py": "profiles",
     "api/test_reporting.py": "cli/report",
-    "cli/test_commands.py": "plan cli/asked cli/values cli/parser cli/tree cli/lines api/models report/columns version",
+    "cli/test_commands.py": (
+        "plan cli/keywords cli/values cli/parser cli/tree cli/lines api/models report/columns version"
+    ),
     "transform/test_clone.py": "transform/change",
     "transform/test_siblings.py": "transform/sibling_ops",
     "transform/test_statistics.py": "transform/passed",
@@ -127,7 +129,7 @@ ELSEWHERE = {
     "api/rewrites/decisions verify/check/part_rows",
     "write/test_onnx_parts.py": "write/onnx_rows",
     "transform/test_tflite_parts.py": "ops/tflite/part transform/tflite_file",
-    "write/test_tflite_parts.py": "write/flat_front",
+    "write/test_tflite_parts.py": "write/flatbuffer_head",
     "api/rewrites/test_swapping.py": "verify/check/swaps",
     "cli/test_process.py": "__main__",
     "cli/test_exports.py": "api/exports",

@@ -97,7 +97,7 @@ _ROWS: Mapping[str, tuple[str, str, Fits]] = {
         "batches",
         lambda value: isinstance(value, Mapping) or _is_sequence(value, Iterable),
     ),
-    # What these should be is said where they are read, with the way there: `lowtide.load`, `lowtide.torch.asked`.
+    # What these should be is said where they are read: `lowtide.load`, `lowtide.torch.step_options`.
     "Any": ("anything", "anything", _anything),
     "Model": ("a model", "models", _anything),
     "Exported": ("an ExportedProgram", "ExportedPrograms", _kind("ExportedProgram", "torch.")),

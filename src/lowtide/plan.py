@@ -173,8 +173,8 @@ class RuntimeArenas(msgspec.Struct, frozen=True, kw_only=True):
     least_tail_bytes: int
 
     @property
-    def apart(self) -> bool:
-        """Whether there are two arrays."""
+    def has_two_arrays(self) -> bool:
+        """Whether head and tail are two arrays."""
         return self.head_memory != self.tail_memory
 
 
@@ -265,27 +265,36 @@ def least_required(lower_bound_bytes: int, parts: RuntimeParts | None) -> int:
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A plan file. `docs/contract.md` says what each key means; sizes are bytes.
-    `workspace_offsets` (op id to offset) is where the arena holds each op's workspace; only ops that have one.
+    """A plan file. `docs/contract.md` says what each key means; sizes are bytes. `workspace_offsets` (op id to offset)
+    is where the arena holds each op's workspace; only ops that have one.
+
     With `memories`, `residency` says where tensors are and `offsets` is absent; `workspace_memories` (op id to name)
-    says in which memory a workspace is, and without moves `arena_bytes` is the sum of what the memories hold.
-    With `moves` the plan spills: sizes are of the fast memory, `optimal` is of the traffic (see `traffic_proof`);
-    `spilling` says what was counted, `streams` which tensors stay on the host, `cost` what ops take by a file.
-    `runtime_arena_bytes`, under a runtime with an arena of its own, is the block in which that fits this order.
-    With `runtime_unknown`, types of ops of whose kernels it is not known what they take, that is at least needed.
+    says in which memory a workspace is, and without moves `arena_bytes` is the sum of what the memories hold. With
+    `moves` the plan spills: sizes are of the fast memory, `optimal` is of the traffic (see `traffic_proof`); `spilling`
+    says what was counted, `streams` which tensors stay on the host, `cost` what ops take by a file.
+
+    `runtime_arena_bytes`, under a runtime with an arena of its own, is the block in which that fits this order. With
+    `runtime_unknown`, types of ops of whose kernels it is not known what they take, that is at least needed.
     `runtime_parts` says what that block consists of under tflm, and `runtime_arenas`, with several memories, where its
-    parts are: `offsets` are then the head's, `arena_bytes` is the head, and nothing has a residency.
-    `runtime_figures`: what the runtime takes today and with this plan. `conflict`: why it is over budget, if known.
+    parts are: `offsets` are then the head's, `arena_bytes` is the head, and nothing has a residency. `runtime_figures`:
+    what the runtime takes today and with this plan. `conflict`: why it is over budget, if known.
+
     `overwrite_inputs`, `pin_inputs`, `persistent`, `double_buffered`, `fixed` (name to offset): where they change it.
-    With cuts among the `rewrites`, `ops`, `tensors`, `order` and the bound are the tiled graph's, and `exactness` says
-    what outputs may differ by; with `rounds`, tiles are cut further, and what is said of ops, tensors and rewrites,
-    origins and slices too, is of the graph of the pass before; likewise with `loops`, each an op of type RowLoop, and
-    with `fission`, of type Parts. `halos` says what recomputed rows add. With `allow`, a budget is impossible only by
-    what `recomputation` or `fission` proves for all plans. `profile`: what is in memory at each step.
-    `rules` is the target that the plan was made under, field by field, and `dims` what the model's free sizes were.
-    `optimized_from`: the plan is of the file that onnxruntime's optimiser makes of the user's model. `weights`: where
-    its session has the weights, if not in the file. `largest_tensor_bytes`: where `rules` limit it. `comparison`: what
-    the model takes today, as its user runs it, and with the plan.
+
+    With tiles among the `rewrites`, `ops`, `tensors`, `order` and the bound are of the tiled graph, and `exactness`
+    says what outputs may differ by. `rounds` has the levels of tiles before the last, the first one first: each
+    describes the graph that it gives, and its rewrites, origins and slices refer to the graph of the level before (the
+    first one to the user's graph). `rewrites`, `ops` and `tensors` of the plan then refer to the graph of the last
+    round. With `loops` each loop is an op of type RowLoop, with `fission` a region of tiles is one op of type Parts,
+    and the order and the bound are of the graph with these. `halos` says what recomputed rows add. With `allow`, a
+    budget is impossible only by what `recomputation` or `fission` proves for all plans. `profile`: what is in memory at
+    each step.
+
+    `rules`: all fields of the target (`lowtide.Target`) that the plan was made under. `verify` takes them where no
+    built-in target has the name `target`. `dims`: sizes of the model's free dimensions. `optimized_from`: the plan is
+    of the file that onnxruntime's optimiser makes of the user's model. `weights`: where its session has the weights, if
+    not in the file. `largest_tensor_bytes`: where `rules` limit it. `comparison`: what the model takes today, as its
+    user runs it, and with the plan.
     """
 
     version: int

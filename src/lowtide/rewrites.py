@@ -39,9 +39,11 @@ class PlanPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PlanSlice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Rows `box` of every dimension of tensor `of` of the user's graph; of a sum, over the rows `terms` of its axis
-    alone: ranges that rise and do not touch. Rows below 0 or behind the last one are padding. Of a part of a resize
-    only the rows `sure` are those of the tensor.
+    """A slice of tensor `of` of the user's graph: the rows `box` of each of its dimensions.
+
+    Rows below 0 or after the last one are padding. `terms`: for a partial sum, the ranges of the reduced axis that it
+    adds up, in rising order and not adjacent; None: the slice is no partial sum. `sure`: for a tile of a resize, the
+    rows that are equal to those of the tensor; other rows of the box may differ; None: all are equal.
     """
 
     of: int
@@ -58,7 +60,7 @@ class Replaced(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recompute(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="recompute", tag_field="kind"):
-    """Op `op` recomputes op `of`, behind it in file order; `readers` read from it what `of` makes as `replaced`.
+    """Op `op` recomputes op `of`, after it in file order; `readers` read from it what `of` makes as `replaced`.
 
     `outputs` are its tensors, in the order of those of `of`; `more`: which others of them are read, and by which ops.
     """
@@ -120,7 +122,7 @@ class Swap(msgspec.Struct, frozen=True, kw_only=True, tag="swap", tag_field="kin
     it back.
 
     In the plan's order a store is at its end: it begins when the tensor is made and the stores before are done, and no
-    op behind it begins before its end. A load is at its begin, behind the loads before, and an op that reads what it
+    op after it begins before its end. A load is at its begin, after the loads before, and an op that reads what it
     loads waits for its end.
     """
 
@@ -156,7 +158,7 @@ class PriceCertificate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     price ``price = (p, q)``, p / q units, while `op` runs for the first time, which touches that many bytes. So within
     that cost in units there is no peak below ``touched + (flow - q cost) / p``.
 
-    With transfers ``waits = (a, b)`` are q times the weights of time that is waited before `op` and behind it; ``p <= a
+    With transfers ``waits = (a, b)`` are q times the weights of time that is waited before `op` and after it; ``p <= a
     / to_host + b / from_host`` in bytes for each unit, and ``max(a, b) (all units - those of op)`` is taken from the
     flow (docs/proofs.md, section 16).
 
@@ -364,8 +366,8 @@ class PlanCost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the ops take by a cost file: predicted, not measured.
 
     `overhead` is the fraction by which the plan takes longer than the model uncut, `max_overhead` what was allowed,
-    `cost_file` the file's sha256. Of so many ops the time was `measured`, is `between` measured ones, or was predicted
-    from operations and bytes (`roofline`).
+    `cost_file` the file's sha256. Numbers of ops: those whose time was `measured`, is `between` measured ones, or was
+    predicted from operations and bytes (`roofline`).
     """
 
     predicted_seconds: float
@@ -382,7 +384,8 @@ class PlanCost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 ProvedOver = Literal["orders", "orders_and_joined_regions", "orders_and_regions"]
-"""Over what a peak is proved optimal: all orders of the plan's ops, or also all choices of what is cut, and how."""
+"""What a peak is proved optimal over: all orders of the plan's graph; also all tilings whose regions materialise their
+results (`RegionBound.joined`); or also all tilings of any kind."""
 
 
 class RegionBound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

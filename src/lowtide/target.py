@@ -90,15 +90,15 @@ class Target:
     overlap
         How far a kernel's output may lie over an input that dies, as a runtime's rule says, or without one a kernel
         that makes rows of the leading dimension in turn (`lowtide.ops.raster`): ``"never"``; ``"in_place"``: exactly
-        over one of equal size; ``"diagonal"``: also in part, behind what has been read.
+        over one of equal size; ``"diagonal"``: also in part, over bytes that have been read.
     layout
         The layout of images in memory: ``"file"``: as the graph has them; ``"channels_last"``, for ONNX: the channels
-        of a pixel are adjacent; ``"either"``: so, but for tensors inside others, or with others inside, which are as
-        the graph has them: for kernels that read and write both.
+        of a pixel are adjacent; ``"either"``: as ``"channels_last"``, except that a tensor that is allocated inside
+        another one, or that holds others, keeps the layout of the graph. It is for kernels that read and write both.
     chains
-        ``"fused"``: what a chain of elementwise ops makes of one tensor between its first and its last op is made
-        element by element, by its only reader, and is nowhere in memory; ``"prologue"``: also where that reader is a
-        convolution, a product or a pool, which works it out as it reads; ``"apart"``: each op writes its result.
+        ``"fused"``: a chain of elementwise ops is one kernel, and the tensors between its ops take no memory;
+        ``"prologue"``: a chain is also fused into the convolution, product or pool that reads it; ``"apart"``: each op
+        writes its result.
     persistent
         Names of tensors that keep their memory from before the first step to after the last, with nothing else in it: a
         state that the next inference finds, or an input or output that the application holds on to.
@@ -274,11 +274,11 @@ class Target:
 
     @property
     def channels_last(self) -> bool:
-        """Whether images have their channels last, unless `wholes_as_filed` says otherwise of some."""
+        """Whether images have their channels last, unless `aliases_keep_file_layout` says otherwise of some."""
         return self.layout != "file"
 
     @property
-    def wholes_as_filed(self) -> bool:
+    def aliases_keep_file_layout(self) -> bool:
         """Whether images inside other tensors, and those with others inside, keep the file's layout."""
         return self.layout == "either"
 
@@ -287,7 +287,7 @@ class Target:
         return op.workspace + (self.own_rule.workspace(graph, op) if self.rule else 0)
 
     def on_device(self, pointer: int) -> Target:
-        """The rules on a device whose pointers have so many bits, unless they or their name say it."""
+        """The rules on a device whose pointers have `pointer` bits, unless the rules or their name say it."""
         name = self.name if pointer == 32 else self.name.removesuffix(",pointer=32")  # what auto added
         base, _, said = name.partition(",")
         if self.rule != "tflm" or base not in BUILT_IN or "pointer=" in said or "interpreter=" in said:

@@ -60,7 +60,7 @@ def test_one_array_where_the_first_memory_holds_it(model: Path):
         assert next(iter(sizes(plan).values())) == one.required_bytes == plan.required_bytes
         assert plan.runtime_parts == one.runtime_parts
         assert plan.runtime_arenas is not None
-        assert not plan.runtime_arenas.apart
+        assert not plan.runtime_arenas.has_two_arrays
 
 
 def test_the_screen_says_what_the_file_takes_today(model: Path, capsys: Captured):

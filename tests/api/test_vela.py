@@ -55,7 +55,7 @@ def test_check_in_memories(model: Path):
     assert judged.status == "ok"
     assert [m.name for m in judged.memories or [] if m.required_bytes] == ["sram", "psram"]
     assert judged.arenas is not None
-    assert judged.arenas.apart
+    assert judged.arenas.has_two_arrays
     assert api.check(model, banks=["sram=100", "psram=100"]).status in ("over_budget", "impossible")
 
 

@@ -147,8 +147,9 @@ def convolutional(seed: int) -> Training:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_convolutions_run_for_part_of_the_batch(seed: int) -> None:
-    """Around convolutions and gradients of them: as many bytes as are planned, and results up to the order of sums;
-    bit by bit where one convolution alone runs in parts and nothing is added up."""
+    """Around convolutions and gradients of them: as many bytes as are planned, and results up to the order of sums; bit
+    by bit where one convolution alone runs for two images or more at a time: torch has another kernel for one image,
+    and oneDNN for a number of channels that is no multiple of a vector's."""
     net = convolutional(seed)
     step = compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False, time=0))
     own, expected = costed(torch, step.program, None), step.prepare(*net.batch)()
@@ -158,10 +159,10 @@ def test_convolutions_run_for_part_of_the_batch(seed: int) -> None:
         found = groups(torch, step.program, step.graph, seed_op)
         assert found
         for group in (found[0], draw.choice(found)):
-            parts = draw.choice([2, 3, group[0].rows])
-            results = as_planned(step, net, sliced(step.program, own.graph, group, min(parts, group[0].rows)))
-            alone = len(group[0].ops) == 1 and not adds_up(step.program, group)
-            assert furthest(results, expected) <= (0 if alone else CLOSE)
+            parts = min(draw.choice([2, 3, group[0].rows]), group[0].rows)
+            results = as_planned(step, net, sliced(step.program, own.graph, group, parts))
+            exact = len(group[0].ops) == 1 and group[0].rows == len(net.batch[0]) > parts
+            assert furthest(results, expected) <= (0 if exact and not adds_up(step.program, group) else CLOSE)
 
 
 def is_gradient(action: Any) -> bool:
@@ -274,15 +275,17 @@ def around(net: Training, kind: str) -> tuple[Step, Costed, list[tuple[Region, .
 @pytest.mark.parametrize("kind", ["_softmax", "_softmax_backward_data", "gelu_backward"])
 def test_layers_in_parts_compute_what_the_step_does(kind: str) -> None:
     """Attention up to the loss, its gradient with the weights made again, the gradient of the feed-forward part: in
-    parts of the batch, of the queries and of the hidden units. All layers of a kind have one function. Bit by bit where
-    nothing is added up in parts, and the allocator gives out what is planned."""
+    parts of the batch, of the queries and of the hidden units, and the last feed-forward part with the loss behind it.
+    All layers of a kind have one function. Bit by bit where nothing is added up in parts, and the allocator gives out
+    what is planned."""
     net = gpt_plain(torch, torch.nn, 3, 32, 4, 16, 90)
     step, own, those = around(net, kind)
-    assert len(those) == 2
+    layers = [group for group in those if len(group) == 3]
+    assert len(layers) == 2
+    assert all(bool(group[0].recomputed) == (kind != "_softmax") for group in layers)
+    assert [len(group) for group in those if group not in layers] == [1] * (kind == "gelu_backward")
     expected = step.prepare(*net.batch)()
     for group in those:
-        assert len(group) == 3
-        assert bool(group[0].recomputed) == (kind != "_softmax")
         sums = any(dim is None for row in group[0].ops for dim in row.dims)
         for parts in (1, 2, 3, 4):
             program = sliced(step.program, own.graph, group, parts)

@@ -371,8 +371,9 @@ def test_added_time_may_be_in_per_cent() -> None:
         assert plan.peak_bytes < plan.own_order_peak_bytes
 
 
-def test_a_call_that_is_put_together_wrongly_is_said_in_words() -> None:
-    """A batch that is no tuple, a loss that is none, words for numbers, a class of optimizer, one of another module."""
+def test_a_call_that_is_put_together_wrongly_is_said_in_words(caplog: pytest.LogCaptureFixture) -> None:
+    """A batch that is no tuple, a loss that is none, words for numbers, a class of optimizer, one of another module: in
+    one line, with no traceback that torch logs."""
     model, loss_fn, batch = perceptron()
     sgd, words_for_time = torch.optim.SGD, cast("Any", "fast")
     swapped = cast("Any", batch)
@@ -380,6 +381,10 @@ def test_a_call_that_is_put_together_wrongly_is_said_in_words() -> None:
         (lambda: compile_step(model, loss_fn, batch[0]), r"type Tensor; give a tuple .* as \(x, y\)"),
         (lambda: compile_step(model, swapped, loss_fn), "loss_fn is of type tuple"),
         (lambda: compile_step(loss_fn, loss_fn, batch), "the model is of type function; give a torch.nn.Module"),
+        (lambda: compile_step(model, cast("Any", torch.nn.MSELoss), batch), r"loss_fn is the class MSELoss; make one"),
+        (lambda: compile_step(model, loss_fn, ()), r"the example is empty; give .* as \(x, y\)"),
+        (lambda: compile_step(model, None, batch), "; without a loss_fn the module takes all of the batch"),
+        (lambda: compile_step(model, loss_fn, (batch[0][:, 1:], batch[1])), "cannot trace it: a and b must have same"),
         (lambda: compile(model, batch[0]), "type Tensor; give a tuple"),
         (lambda: compile_step(model, loss_fn, batch, slower=words_for_time), "such as 0.1 or '10%', and not 'fast'"),
         (lambda: compile_step(model, loss_fn, batch, slower="-5%"), "and not '-5%'"),
@@ -390,6 +395,7 @@ def test_a_call_that_is_put_together_wrongly_is_said_in_words() -> None:
     ):  # fmt: skip
         with pytest.raises(InputError, match=words):
             call()
+    assert [r for r in caplog.records if r.levelname == "ERROR"] == []
 
 
 def test_a_batch_of_equal_sizes_that_is_another_is_told_apart() -> None:

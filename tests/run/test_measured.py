@@ -11,6 +11,7 @@ import pytest
 import lowtide
 from lowtide.errors import VerificationError
 from lowtide.plan import Plan, RuntimeFigure
+from lowtide.report.running import ran_text
 from lowtide.run.measured import check_measured
 from lowtide.run_reports import (
     FileRun,
@@ -120,6 +121,13 @@ def test_tflm_is_held_to_head_and_smallest_arena(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_report_of_no_known_runtime_is_no_success(plan: Plan) -> None:
+    """It is neither compared nor shown as onnxruntime's."""
+    for show in (lambda: check_measured(plan, object()), lambda: ran_text(object())):  # type: ignore[arg-type]
+        with pytest.raises(AssertionError, match="Expected code to be unreachable"):
+            show()
+
+
 def test_verify_shows_what_held_and_ends_with_5(tmp_path: Path, capsys: Captured) -> None:
     """Every check, what was measured, and last the figure that was missed."""
     pytest.importorskip("onnxruntime", reason="pip install '.[run]'")

@@ -51,11 +51,11 @@ def test_a_plain_runtime_takes_the_plan(path: Path) -> None:
     """Its order and its offsets; all room is theirs, and nothing is in the file."""
     graph = lowtide.load(path)
     plain = Runtime(BUILT_IN["generic"])
-    assert plain.room(graph, 100) == 100
+    assert plain.arena_budget(graph, 100) == 100
     assert (plain.required(graph, graph.own_order, {}), plain.of_unmodified(graph)) == (None, None)
     assert plain.offline(graph) is None
     assert (plain.kernel_targets(), plain.target_of_file(graph)) == ({}, BUILT_IN["generic"])
-    assert (plain.judged(5, 7), runtime_of(BUILT_IN["torch"]).judged(5, 7)) == (7, 5)
+    assert (plain.budgeted_bytes(5, 7), runtime_of(BUILT_IN["torch"]).budgeted_bytes(5, 7)) == (7, 5)
 
 
 def test_the_room_under_tflm_is_exact(path: Path) -> None:
@@ -67,7 +67,7 @@ def test_the_room_under_tflm_is_exact(path: Path) -> None:
     assert arena.planned_bytes % 16 == 0
     assert arena.required_bytes == arena.planned_bytes + arena.parts.persistent
     for more, room in ((0, 0), (15, 0), (16, 16), (-1, -16), (-16, -16)):
-        assert runtime.room(graph, arena.required_bytes + more) == arena.planned_bytes + room
+        assert runtime.arena_budget(graph, arena.required_bytes + more) == arena.planned_bytes + room
 
 
 def test_scratch_of_a_library_is_known(path: Path) -> None:

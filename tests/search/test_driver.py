@@ -20,7 +20,7 @@ class _Toy(Move[Plan]):
     """A move that adds its name, where it was not made yet."""
 
     name: str
-    closes: bool = False
+    is_terminal: bool = False
     turns: list[Plan] = field(default_factory=list[Plan])
     stops: bool = False
 
@@ -47,7 +47,7 @@ class _Objective:
 
 def _reached(costs: dict[Plan, int], closing: Plan, names: tuple[str, ...]) -> int:
     """The least cost of any sequence of moves each of which gains something, by brute force over greedy descents; what
-    closes comes last."""
+    is terminal comes last."""
     best = costs[frozenset()]
     seen, todo = {frozenset[str]()}, [frozenset[str]()]
     while todo:
@@ -68,10 +68,10 @@ _PLANS = [frozenset(n for k, n in enumerate(_NAMES) if bits >> k & 1) for bits i
 
 @given(st.lists(st.integers(1, 9), min_size=8, max_size=8))
 def test_what_moves_reach_is_a_local_optimum(numbers: list[int]) -> None:
-    """No move improves the base any more, what closes was tried on the last base, and nothing better was seen than what
-    brute force over all descents finds."""
+    """No move improves the base any more, what is terminal was tried on the last base, and nothing better was seen than
+    what brute force over all descents finds."""
     costs = dict(zip(_PLANS, numbers, strict=True))
-    moves = [_Toy("tile"), _Toy("halo"), _Toy("alias", closes=True)]
+    moves = [_Toy("tile"), _Toy("halo"), _Toy("alias", is_terminal=True)]
     incumbent = Incumbent(_Objective(costs.__getitem__), frozenset[str]())
     assert not search(incumbent, moves, Limits())
     base, best = incumbent.base, incumbent.best
@@ -88,7 +88,7 @@ def test_each_move_has_one_turn_on_an_incumbent(numbers: list[int]) -> None:
     costs = dict(zip(_PLANS, numbers, strict=True))
     runs = []
     for _ in range(2):
-        moves = [_Toy("tile"), _Toy("halo"), _Toy("alias", closes=True)]
+        moves = [_Toy("tile"), _Toy("halo"), _Toy("alias", is_terminal=True)]
         search(Incumbent(_Objective(costs.__getitem__), frozenset[str]()), moves, Limits())
         assert all(len(set(move.turns)) == len(move.turns) for move in moves)
         runs.append([move.turns for move in moves])
@@ -110,9 +110,9 @@ def test_an_interrupt_keeps_the_best() -> None:
     assert incumbent.best == {"tile"}
 
 
-def test_what_closes_may_be_best_and_is_no_base() -> None:
+def test_what_is_terminal_may_be_best_and_is_no_base() -> None:
     """Other moves build on the plan without."""
     costs = {plan: 9 - len(plan) - 3 * ("alias" in plan) for plan in _PLANS}
     incumbent = Incumbent(_Objective(costs.__getitem__), frozenset[str]())
-    search(incumbent, [_Toy("alias", closes=True), _Toy("tile")], Limits())
+    search(incumbent, [_Toy("alias", is_terminal=True), _Toy("tile")], Limits())
     assert (incumbent.base, incumbent.best) == ({"tile"}, {"tile", "alias"})

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.ops.table import kind_of
+from lowtide.ops.kinds import kind_of
 from lowtide.transform.clone import Clone, apply, as_rewrite, why_not
 from support.random_graphs import random_graph
 

@@ -46,7 +46,7 @@ def _aliased(path: Path) -> Graph:
 def test_what_lies_in_others_lies_as_the_graph_has_it(net: Path):
     """Channels of the concat in one stretch each; all else with its channels last."""
     graph = _aliased(net)
-    lies = {t.name: memory_dims(graph, t.id, channels_last=True, wholes_as_filed=True) for t in graph.tensors}
+    lies = {t.name: memory_dims(graph, t.id, channels_last=True, aliases_keep_file_layout=True) for t in graph.tensors}
     assert {name for name in "abcdery" if lies[name] == (0, 1, 2, 3)} == {"a", "c", "r"}
     assert memory_model(graph, EITHER).groups
 

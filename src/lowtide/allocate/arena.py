@@ -48,7 +48,7 @@ class Improver(Engine, Protocol):
 
 
 ENGINES: tuple[Engine, ...] = (Portfolio(), PeakFirst(), Sweep(), SqueakyWheel(), ExactFit())
-"""In the order in which they are asked; the first one packs everything."""
+"""In the order in which they run; the first one packs everything."""
 
 THOROUGH: tuple[Engine, ...] = (
     *ENGINES[:-1],
@@ -78,7 +78,7 @@ class Allocation:
     lower_bound_bytes: int
     # Pairs of output and input tensor id that share memory, in the order of the steps.
     in_place: tuple[tuple[int, int], ...]
-    # Pairs that were asked for and are not in place: the arena is smaller without them and the peak no larger.
+    # Pairs that were requested and are not in place: the arena is smaller without them and the peak no larger.
     dropped: tuple[tuple[int, int], ...]
     method: str  # which engine, or which of its rules, placed them
     counters: dict[str, int] = field(default_factory=dict)  # the engine's own figures
@@ -190,9 +190,12 @@ def _allocation(
 def allocate_best(
     problem: Problem, limits: Limits, engines: Sequence[Engine] = ENGINES, best: Packing | None = None
 ) -> Packing:
-    """Ask the engines in turn, keep the lowest packing and the highest bound, and stop when they meet. `best` is
-    what is known of the problem already. What has more than `MOST_FOR_WHEEL` buffers is rather hundreds of cells
-    than one summit: there, the sweep is asked before the peak is stacked."""
+    """Run the engines in turn, keep the lowest packing and the highest bound, and stop when they meet.
+
+    `best`: a packing that is known already. Problems of more than `MOST_FOR_WHEEL` buffers mostly are networks of many
+    equal cells, whose live bytes have many equal maxima: for these `PeakFirst`, which starts at the highest one, runs
+    last.
+    """
     if len(problem.buffers) > MOST_FOR_WHEEL:
         engines = sorted(engines, key=lambda engine: isinstance(engine, PeakFirst))
     for engine in engines:

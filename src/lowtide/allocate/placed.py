@@ -92,26 +92,28 @@ class Placed:
         return {op: self.offsets[b] for op, b in sorted(self.buffers.workspace_of.items())}
 
 
-def least_reuse_layout(layout: Layout, model: MemoryModel, room: int, limits: Limits) -> tuple[Layout, int]:
-    """The layout with bytes reused only where `room` bytes demand it, and how many buffers share none with others.
-    Tensors that lie over one another in place stay so. With no more room than it needs it is as it was, and none."""
+def least_reuse_layout(layout: Layout, model: MemoryModel, capacity: int, limits: Limits) -> tuple[Layout, int]:
+    """The layout with bytes reused only where the capacity requires it, and how many buffers share none with others.
+    In-place results stay in place. The layout is unchanged, and no buffer counted, if the capacity is what it needs."""
     arena = layout.allocation
     placed = Placed.of(model, buffers_of(layout, model), arena.offsets, arena.workspace_offsets)
     packing_before = Packing(placed.offsets, arena.arena_bytes, arena.lower_bound_bytes, "plan", {})
-    packing, alone = minimise_reuse(placed.buffers.problem, room, packing_before, replace(limits, enough_bytes=None))
+    packing, alone = minimise_reuse(
+        placed.buffers.problem, capacity, packing_before, replace(limits, enough_bytes=None)
+    )
     if not alone:
         return layout, 0
-    apart = replace(placed, offsets=packing.offsets)
+    spread = replace(placed, offsets=packing.offsets)
     allocation: Allocation = replace(
         arena,
-        offsets=apart.tensor_offsets(),
-        workspace_offsets=apart.workspace_offsets(),
+        offsets=spread.tensor_offsets(),
+        workspace_offsets=spread.workspace_offsets(),
         arena_bytes=packing.height_bytes,
     )
     return replace(layout, allocation=allocation), alone
 
 
-ENGINES: tuple[Engine, ...] = (Portfolio(work=20_000_000),)  # asked many times, so only the quick ones
+REUSE_ENGINES: tuple[Engine, ...] = (Portfolio(work=20_000_000),)  # they run up to `ROUNDS` times, so only quick ones
 ROUNDS = 40  # placements that are tried at the most
 
 
@@ -129,7 +131,7 @@ def minimise_reuse(problem: Problem, capacity: int, placed: Packing, limits: Lim
             break
         middle = len(order) if high == len(order) + 1 and low == 0 else (low + high) // 2
         trial = _alone(problem, order[:middle])
-        packing = allocate_best(trial, replace(limits, enough_bytes=capacity), ENGINES)
+        packing = allocate_best(trial, replace(limits, enough_bytes=capacity), REUSE_ENGINES)
         if packing.height_bytes <= capacity:
             low, best = middle, packing
         else:

@@ -39,7 +39,7 @@ from lowtide.allocate.reuse_model import Grid, Part, Solved, solve
 from lowtide.allocate.reuse_search import search
 from lowtide.stop import Limits
 
-FREE = (*ENGINES[:-1], Cliques(), ExactFit(work=30_000_000))  # who is asked whether nothing has to be paid
+FREE = (*ENGINES[:-1], Cliques(), ExactFit(work=30_000_000))  # engines that look for a placement of cost 0
 SLICE = 0.5  # deterministic seconds of CP-SAT before Russian dolls; one is about ten of CPU time on hard ones
 
 Costs = Mapping[tuple[int, int], int]
@@ -50,7 +50,7 @@ class ReusePlacement:
     """A placement within a capacity, and what its reuse costs."""
 
     offsets: tuple[int, ...] | None  # per buffer, bytes; None where no placement within the capacity was found
-    # cost, lower_bound: sum of the penalties of pairs that share bytes, and what no placement is below.
+    # cost: sum of the penalties of pairs that share bytes. lower_bound: of the cost of any placement in the capacity.
     cost: int
     lower_bound: int
     fits: bool | None  # whether there is a placement within the capacity; None if that is not known

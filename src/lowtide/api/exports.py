@@ -138,7 +138,7 @@ def buffer_plan_of(plan: Plan, model: Graph | str | Path) -> bytes:
     from lowtide.write.buffer_plan import buffer_plan
     from lowtide.write.declared import declared_of
 
-    if plan.runtime_arenas is not None and plan.runtime_arenas.apart:
+    if plan.runtime_arenas is not None and plan.runtime_arenas.has_two_arrays:
         raise InputError(
             "a buffer plan is for one arena: TFLM takes no planner of one's own with two; -o writes the offsets into "
             "the model, and --header the sizes"

@@ -38,7 +38,7 @@ class Check:
     With several memories the sizes are sums over them, and `memories` has each. Under tflm, `parts` says what the
     requirement consists of, and with several memories `arenas` where these lie. `runtime_figures` is what the runtime
     takes by its defaults, and with the plan.
-    `own_plan`: what was judged is the plan that the file holds, as with ``as_is``; no other can be made for it.
+    `own_plan`: what was checked is the plan that the file holds, as with ``as_is``; no other can be made for it.
     With `runtime_unknown` `sure` is ``"at least"``: it is not known what the kernels of these op types take.
     `conflict` names tensors that cannot share what there is, where it does not fit and the reason was found.
     """
@@ -103,7 +103,7 @@ def check(model: Model, budget: Size | None = None, *, as_is: bool = False, **se
     named = (model.source or model.name) if isinstance(model, Graph) else str(model)
     if not isinstance(model, Graph) and str(model).lower().endswith(".tflite"):
         model = load(model, settings.pop("dims", NO_DIMS))
-    own = judged(model, settings) if isinstance(model, Graph) else None
+    own = file_plan(model, settings) if isinstance(model, Graph) else None
     if own is not None:
         return replace(_of_file(own), model=named)
     if as_is:
@@ -183,7 +183,7 @@ def _keys_of(plan: Plan) -> PlanKeys:
     return cast("PlanKeys", msgspec.structs.asdict(plan))
 
 
-def _of_file(own: Judged) -> Check:
+def _of_file(own: FilePlan) -> Check:
     """A file whose own plan cannot be replaced: nothing is known of a better one."""
     excess = max(0, own.required_bytes - own.available_bytes)
     if own.uses is not None:
@@ -244,7 +244,7 @@ def _at_most(figures: list[RuntimeFigure] | None) -> list[RuntimeFigure] | None:
 
 
 @dataclass(frozen=True)
-class Judged:
+class FilePlan:
     """A file with the offline plan that it holds, held against what there is; sizes are bytes, the reserve included."""
 
     target: str
@@ -268,7 +268,7 @@ def rules_of(settings: Mapping[str, Any], source: str, goal: SeveralMemories | N
     return target if goal is None else goal.under(target)
 
 
-def judged(graph: Graph, settings: Mapping[str, Any]) -> Judged | None:
+def file_plan(graph: Graph, settings: Mapping[str, Any]) -> FilePlan | None:
     """The unmodified file, if no other plan can be made for it; None if one can. Raises `InputError`: a setting is
     wrong. Raises `VerificationError`: the offline plan that it holds computes wrong results."""
     from lowtide.api.checking import verify_file
@@ -285,13 +285,13 @@ def judged(graph: Graph, settings: Mapping[str, Any]) -> Judged | None:
     arena = _arena(settings)
     if goal is None:
         needed, room = required.required_bytes + arena.reserve, arena.budget or 0
-        return Judged(target.name, needed, room, "ok" if needed <= room else "over_budget", required.parts)
+        return FilePlan(target.name, needed, room, "ok" if needed <= room else "over_budget", required.parts)
     keys = goal.for_arenas.keys(runtime, graph, graph.own_order, required, _nothing_known())
     memories = keys.get("memories", [])
     room = sum(m.capacity_bytes for m in memories)
     parts = keys.get("runtime_parts") or required.parts
     uses = uses_of(memories, target.alignment)
-    return Judged(target.name, keys["required_bytes"], room, keys["status"], parts, uses, keys.get("runtime_arenas"))
+    return FilePlan(target.name, keys["required_bytes"], room, keys["status"], parts, uses, keys.get("runtime_arenas"))
 
 
 def _arena(settings: Mapping[str, Any]) -> OneArena:

@@ -184,7 +184,7 @@ class Job:
         if name is not None and not self.allow:
             raise InputError(f"{name} is about what --allow may change; name that, as with --allow fission")
         others = [word for word in self.named if word != "alias"]
-        if others and (target.chains != "apart" or target.wholes_as_filed):
+        if others and (target.chains != "apart" or target.aliases_keep_file_layout):
             raise InputError(
                 f"--allow {others[0]} changes single ops: leave out chains={target.chains} and layout={target.layout}, "
                 "which go with --allow alias",

@@ -17,8 +17,8 @@ from lowtide.api.job import NO_OPTIONS, CallOptions, Job, Options, rules_of, sea
 from lowtide.api.objects import Model, Module
 from lowtide.api.problem import Problem
 from lowtide.api.profiles import with_profile
-from lowtide.api.rewrites.apart import groups_of, least_of
 from lowtide.api.rewrites.cutting import allowed
+from lowtide.api.rewrites.groups import groups_of, least_of
 from lowtide.api.rewrites.means import with_all_means
 from lowtide.api.rewrites.solving import check_warm_start, solve_by_moves, solve_order
 from lowtide.arguments import Example, typed
@@ -289,7 +289,7 @@ def _with_figures(plan: Plan, answer: Answer, problem: Problem, *, quick: bool) 
     from lowtide.runtimes.base import Planned
     from lowtide.runtimes.figures import runtime_figures
 
-    one_array = plan.runtime_arenas is not None and not plan.runtime_arenas.apart
+    one_array = plan.runtime_arenas is not None and not plan.runtime_arenas.has_two_arrays
     if answer.loops is not None or plan.fission is not None:  # no runtime of a file has them
         return plan
     if plan.arena_bytes is None or (plan.memories is not None and not one_array):

@@ -229,12 +229,12 @@ def find_ladder(
     if adapter(problem.graph) is None or not problem.graph.ops:
         return rungs, True
     cuts, complete = _cuts(problem, Cutter(problem.graph), order, limits)
-    rungs += _thinned(_lower(cuts, _judged(rungs[-1])), _judged(rungs[-1]), MOST_CUTS)
+    rungs += _thinned(_lower(cuts, _rung_bytes(rungs[-1])), _rung_bytes(rungs[-1]), MOST_CUTS)
     tiers, all_of_them = _tiers(problem, order, rungs[-1].bytes, limits)
     return [*rungs, *tiers], complete and all_of_them
 
 
-def _judged(rung: Rung) -> int:
+def _rung_bytes(rung: Rung) -> int:
     """What a budget is for: all that the runtime takes, where that is more than what is live."""
     return rung.bytes if rung.arena_bytes is None else rung.arena_bytes
 
@@ -243,9 +243,9 @@ def _lower(rungs: Sequence[Rung], below: int) -> list[Rung]:
     """Those that need less than each one before: what a runtime keeps for more ops may be more than cuts save."""
     listed: list[Rung] = []
     for rung in rungs:
-        if _judged(rung) < below:
+        if _rung_bytes(rung) < below:
             listed.append(rung)
-            below = _judged(rung)
+            below = _rung_bytes(rung)
     return listed
 
 
@@ -253,8 +253,8 @@ def _thinned(rungs: Sequence[Rung], below: int, most: int) -> list[Rung]:
     """Those that are well below the one before, the last of all always among them, and not too many."""
     listed: list[Rung] = []
     for rung in rungs[:-1]:
-        size = _judged(rung)
-        if len(listed) + 1 < most and size <= below * STEP and size * STEP >= _judged(rungs[-1]):
+        size = _rung_bytes(rung)
+        if len(listed) + 1 < most and size <= below * STEP and size * STEP >= _rung_bytes(rungs[-1]):
             listed.append(rung)
             below = size
     return [*listed, *rungs[-1:]]

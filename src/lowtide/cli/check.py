@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lowtide import api
-from lowtide.cli import asked
+from lowtide.cli import keywords
 from lowtide.cli.terminal import say, show, show_json
 from lowtide.cli.values import dims_of
 from lowtide.cli.ways import OVER, ways_of, ways_text
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
-    settings = {**asked.budget(options), **asked.method(options), **asked.searching(options)}
+    settings = {**keywords.budget(options), **keywords.method(options), **keywords.searching(options)}
     return settings | {"dims": dims_of(options.dims)}
 
 
@@ -95,7 +95,7 @@ def _rows(options: argparse.Namespace, entries: Sequence[Budgeted]) -> Iterator[
 
 
 def _check(options: argparse.Namespace, model: str, settings: dict[str, Any]) -> Check:
-    asked.announce(options, model)
+    keywords.announce(options, model)
     return api.check(model, report=options.line, as_is=options.as_is, **settings)
 
 

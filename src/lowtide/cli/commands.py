@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from lowtide import api
-from lowtide.cli import asked, size_table
+from lowtide.cli import keywords, size_table
 from lowtide.cli.curve import changes_of
 from lowtide.cli.report import pictures_of
 from lowtide.cli.terminal import ProgressLine, has_unicode, on_terminal, say, show, show_json, show_result
@@ -36,15 +36,15 @@ def plan(options: argparse.Namespace) -> int:
         return _plan_sizes(options)
     model = options.model
     settings = {
-        **asked.budget(options),
-        **asked.method(options),
-        **asked.common(options, model),
-        **asked.spilling(options),
+        **keywords.budget(options),
+        **keywords.method(options),
+        **keywords.common(options, model),
+        **keywords.spilling(options),
     }
     settings |= {"spread": options.spread, **changes_of(options)}
     files = PlanFiles(
         options.out, options.plan_file, options.log_file, options.snippet, options.buffer_plan, options.commands,
-        asked.exports(options), options.copy_external, pictures_of(options),
+        keywords.exports(options), options.copy_external, pictures_of(options),
     )  # fmt: skip
     if files.paths:
         check_outputs(model, files.paths, files.out, (settings["target"], options.board))
@@ -87,14 +87,19 @@ def _plan_sizes(options: argparse.Namespace) -> int:
     files += ("report", "trace", "overlay")
     if any(getattr(options, name) is not None for name in files):
         raise InputError("files are for one size, and --dim gives several; plan each by itself")
-    asked.announce(options, options.model)
-    settings = {**asked.budget(options), **asked.method(options), **asked.searching(options), **asked.spilling(options)}
+    keywords.announce(options, options.model)
+    settings = {
+        **keywords.budget(options),
+        **keywords.method(options),
+        **keywords.searching(options),
+        **keywords.spilling(options),
+    }
     return size_table.run(options, settings | {"spread": options.spread} | changes_of(options))
 
 
 def inspect(options: argparse.Namespace) -> int:
     """Print why the peak is what it is."""
-    settings = {**asked.method(options), **asked.common(options, options.model)}
+    settings = {**keywords.method(options), **keywords.common(options, options.model)}
     seen = api.inspect(options.model, ladder=options.ladder, report=options.line, **settings)
     options.line.end()
     if options.json:
@@ -124,7 +129,7 @@ def compare(options: argparse.Namespace) -> int:
     def tell(name: str, progress: Progress) -> None:
         line(progress, f"{name}: ")
 
-    settings = {**asked.common(options, options.model), **asked.spilling(options)}
+    settings = {**keywords.common(options, options.model), **keywords.spilling(options)}
     rows = api.compare(options.model, methods, every=options.every, options=given, report=tell, **settings)
     line.end()
     status = INTERRUPTED if any(row.interrupted for row in rows) else 0
@@ -146,7 +151,7 @@ def compare(options: argparse.Namespace) -> int:
 
 def verify(options: argparse.Namespace) -> int:
     """Print each check that holds; what does not is raised, after those that do."""
-    asked.announce(options, options.model)
+    keywords.announce(options, options.model)
     if options.run:
         options.line.doing("checking the plan, and running both models, each several times")
     try:
@@ -185,11 +190,11 @@ def allocate(options: argparse.Namespace) -> int:
     from lowtide.api.exports import placed_csv, write_placement
     from lowtide.api.writing import check_outputs
 
-    exports, source = asked.exports(options), options.buffers
+    exports, source = keywords.exports(options), options.buffers
     paths = [*([] if options.out is None else [options.out]), *exports.paths]
     if paths:
         check_outputs(source, paths, settings=(options.board,))
-    settings = asked.memories(options) | {"spread": options.spread, "time": options.time, "seed": options.seed}
+    settings = keywords.memories(options) | {"spread": options.spread, "time": options.time, "seed": options.seed}
     settings["reuse_cost"] = options.reuse_cost
     label = "in slow memories: " if settings["banks"] or settings["board"] else ""
     buffers = read_problem(source, options.pool)
@@ -232,11 +237,11 @@ def share(options: argparse.Namespace) -> int:
     def tell(name: str, progress: Progress) -> None:
         line(progress, f"{name}: ")
 
-    exports = asked.exports(options)
+    exports = keywords.exports(options)
     with shared_outputs(options.models, exports, options.plans, options.target):
         shared = api.share(
             options.models, report=tell, budget=options.budget, persistent=options.persistent,
-            double_buffered=options.double_buffered, dims=dims_of(options.dims), **asked.searching(options),
+            double_buffered=options.double_buffered, dims=dims_of(options.dims), **keywords.searching(options),
         )  # fmt: skip
         line.end()
         written = write_shared(shared, options.models, exports, options.plans, options.target)
@@ -257,7 +262,7 @@ def share(options: argparse.Namespace) -> int:
 
 def target(options: argparse.Namespace) -> int:
     """Print the list of targets, or one of them."""
-    from lowtide.ops.table import TABLE
+    from lowtide.ops.kinds import TABLE
     from lowtide.report.text import target_text
 
     if options.target is None:

@@ -16,7 +16,7 @@ from lowtide.api.emitting import HELD, TARGET, check_emit, check_own, files_in, 
 from lowtide.api.emulating import boards_of, emulate
 from lowtide.api.models import files_read, load
 from lowtide.api.reporting import Pictures
-from lowtide.cli import asked
+from lowtide.cli import keywords
 from lowtide.cli.terminal import say, show, show_json
 from lowtide.cli.values import dims_of
 from lowtide.cli.ways import OVER, ways_of, ways_text
@@ -45,10 +45,10 @@ def run(options: argparse.Namespace) -> int:
         raise InputError("--simd is of CMSIS-NN, which is not called; leave it out, or add --kernels cmsis-nn")
     from lowtide.api.writing import PlanFiles, check_outputs, write_all
 
-    asked.announce(options, options.model)
+    keywords.announce(options, options.model)
     target = HELD if options.input == "caller" else TARGET
     settings: dict[str, Any] = {
-        "target": target, "budget": options.budget, "reserve": options.reserve, **asked.memories(options),
+        "target": target, "budget": options.budget, "reserve": options.reserve, **keywords.memories(options),
         "time": options.time, "dims": dims_of(options.dims), "overwrite_inputs": options.overwrite_inputs,
         "pin_inputs": options.pin_inputs, "stream_input": options.stream_input,
     }  # fmt: skip
@@ -138,7 +138,7 @@ def _run_library(options: argparse.Namespace, boards: Sequence[Board]) -> int:
     for name, given in refused.items():
         if given:
             raise InputError(f"{name}: not with CMSIS-NN's kernels; leave it out, or --kernels c")
-    asked.announce(options, options.model)
+    keywords.announce(options, options.model)
     budget = None if options.budget is None else parse_size(options.budget, "budget")
     if budget is not None and options.reserve is not None:
         budget = max(1, budget - parse_size(options.reserve, "reserve", least=0))

@@ -11,8 +11,7 @@ from importlib import import_module
 from importlib.resources import files
 from typing import Any, NoReturn
 
-from lowtide.cli import front as front_door
-from lowtide.cli import values
+from lowtide.cli import default, values
 from lowtide.cli.methods import listed, methods_text
 from lowtide.cli.tree import BENCH, GROUP, REPRODUCE
 from lowtide.errors import InputError
@@ -133,7 +132,7 @@ def _parser(given: Sequence[str] = (), *, suites: bool = False, methods: bool = 
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     tables = dict(_tables())
     shared, nested = tables.pop("shared"), tables.pop(GROUP)
-    doors = {"plan": front_door.plan_parser, "fit": front_door.fit_parser}
+    doors = {"plan": default.plan_parser, "fit": default.fit_parser}
     first, second = [*given, "", ""][:2]
     of_front = [name for name in (*doors, *tables) if name == first]
     of_group = [name for name in nested if (first, name) == (GROUP, second)]

@@ -2,7 +2,7 @@
 
 How an operator table is written
 --------------------------------
-An operator table is a module of this package for one dialect, with three functions of a `Node` (see `Dialect`)::
+An operator table is a module of this package for one dialect, with three functions of a `Node` (see `OperatorTable`)::
 
     def form(node: Node) -> Form          # canonical parameters; raise NoForm(reason) if there are none
     def is_random(node: Node) -> bool     # other numbers on every run
@@ -45,7 +45,7 @@ _TABLES = {
 """Module with the operator table of each dialect, imported on first use."""
 
 
-class Dialect(Protocol):
+class OperatorTable(Protocol):
     """What the operator table of a dialect offers."""
 
     def form(self, node: Node) -> Form:
@@ -85,35 +85,35 @@ def meaning(graph: Graph, op: Op) -> Meaning | None:
     name = _TABLES.get(graph.dialect)
     if name is None:
         return None
-    dialect = cast(Dialect, import_module(name))
+    table = cast(OperatorTable, import_module(name))
     node = Node(graph, op)
     try:
-        form = dialect.form(node)
+        form = table.form(node)
         access = access_of(form, node.reads, node.writes)
         flops = flops_of(form, node.reads, node.writes)
     except NoForm as reason:
-        return _opaque(node, str(reason), dialect)
+        return _opaque(node, str(reason), table)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         # a file may say anything; what does not fit together is no meaning, and no reason to stop
-        return _opaque(node, f"its parameters do not fit its shapes ({error})", dialect)
+        return _opaque(node, f"its parameters do not fit its shapes ({error})", table)
     if rounds_by_neighbours(graph, op):
         access = replace(access, exact=_at_least_kernel(access.exact), merged=_at_least_kernel(access.merged))
-    return Meaning(family_of(form), form, access, flops, dialect.is_random(node), dialect.mutates(node))
+    return Meaning(family_of(form), form, access, flops, table.is_random(node), table.mutates(node))
 
 
 def rounds_by_neighbours(graph: Graph, op: Op) -> bool:
     """Whether a node that is inserted next to an op's, a slice or a second run of it, can move the bits of results."""
     name = _TABLES.get(graph.dialect)
-    asked = None if name is None else getattr(import_module(name), "rounds_by_neighbours", None)
-    return asked is not None and asked(Node(graph, op))
+    rounds = None if name is None else getattr(import_module(name), "rounds_by_neighbours", None)
+    return rounds is not None and rounds(Node(graph, op))
 
 
 def _at_least_kernel(exact: Exact) -> Exact:
     return "kernel" if exact == "bits" else exact
 
 
-def _opaque(node: Node, reason: str, dialect: Dialect) -> Meaning:
+def _opaque(node: Node, reason: str, table: OperatorTable) -> Meaning:
     form = Opaque(reason)
     reads = tuple(None if t is None else t.shape or () for t in node.operands)
     writes = tuple(t.shape or () for t in node.results)
-    return Meaning("opaque", form, access_of(form, reads, writes), 0, dialect.is_random(node))
+    return Meaning("opaque", form, access_of(form, reads, writes), 0, table.is_random(node))

@@ -13,8 +13,8 @@ Optimisation (Blacker et al., 2020), for full rows and any access.
 
 Where images lie with their channels last although the graph has them second (`channels_last`), their leading dimension
 is another. An image is what a convolution or a pool slides over, or makes, and all that is tied to it by ops that keep
-dimensions where they are. With `wholes_as_filed`, tensors that lie in others, and those that these lie in, are as the
-graph has them all the same: channels of a concat are one stretch of bytes there.
+dimensions where they are. With `aliases_keep_file_layout`, tensors that lie in others, and those that these lie in, are
+as the graph has them all the same: channels of a concat are one stretch of bytes there.
 """
 
 from __future__ import annotations
@@ -110,12 +110,14 @@ def _wholes(graph: Graph) -> frozenset[int]:
 _wholes_of = _Memo(_wholes)
 
 
-def memory_dims(graph: Graph, tensor: int, *, channels_last: bool, wholes_as_filed: bool = False) -> tuple[int, ...]:
+def memory_dims(
+    graph: Graph, tensor: int, *, channels_last: bool, aliases_keep_file_layout: bool = False
+) -> tuple[int, ...]:
     """The dimensions of a tensor as they lie in memory, the slowest first."""
     rank = len(graph.tensor_by_id[tensor].shape or ())
     if not channels_last or graph.dialect != "onnx" or tensor not in _images_of(graph):
         return tuple(range(rank))
-    if wholes_as_filed and tensor in _wholes_of(graph):
+    if aliases_keep_file_layout and tensor in _wholes_of(graph):
         return tuple(range(rank))
     return (0, *range(2, rank), 1)
 
@@ -142,14 +144,14 @@ def _unmoved(graph: Graph, tensor: int) -> bool:
 
 
 def distances(
-    graph: Graph, op: Op, *, channels_last: bool, wholes_as_filed: bool = False
+    graph: Graph, op: Op, *, channels_last: bool, aliases_keep_file_layout: bool = False
 ) -> tuple[tuple[int, int], ...]:
     """Inputs over which the op's only result may lie, each with the bytes that it begins below it at least."""
     known = _meaning(graph, op)
     if known is None or known.opaque or known.random or known.mutates or len(op.outputs) != 1 or op.bodies:
         return ()
     made = graph.tensor_by_id[op.outputs[0]]
-    layout = {"channels_last": channels_last, "wholes_as_filed": wholes_as_filed}
+    layout = {"channels_last": channels_last, "aliases_keep_file_layout": aliases_keep_file_layout}
     lead = _leading(made.shape or (), memory_dims(graph, made.id, **layout))
     axis = None if lead is None else known.access.outputs[0][lead]
     if lead is None or axis is None or not made.size:

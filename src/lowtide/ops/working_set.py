@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.access import Access, Box, Part, box_elements
+from lowtide.ops.kinds import kind_of
 from lowtide.ops.meaning import Meaning, meaning
-from lowtide.ops.table import kind_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from lowtide.analyse.model import MemoryModel
 from lowtide.graph import Kind, Op
 from lowtide.ops.forms import Concat
 from lowtide.ops.index import FIXED, Index, Range
-from lowtide.ops.table import kind_of
+from lowtide.ops.kinds import kind_of
 from lowtide.optimize.last_results import last_results
 from lowtide.optimize.loop_flow import members
 from lowtide.rewrites import RegionBound

@@ -13,7 +13,7 @@ from lowtide.graph import Dialect, Graph, Kind, Op, Tensor
 from lowtide.names import did_you_mean
 from lowtide.ops.effects import in_order_of_writes
 from lowtide.ops.folding import fold_constants
-from lowtide.ops.table import names_only
+from lowtide.ops.kinds import names_only
 from lowtide.schemas import json_schema
 
 OWN_KEYS = "x_"  # keys that begin so are the writer's own, and mean nothing here

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from lowtide.report.columns import change, columns
 from lowtide.report.cuts import loop_run_text
@@ -10,7 +10,7 @@ from lowtide.report.timing import pair_rows, timing_rows
 from lowtide.sizes import format_count, format_size
 
 if TYPE_CHECKING:
-    from lowtide.run_reports import PackageArena, RunReport, RuntimeRun, TfliteRunReport, TorchRunReport
+    from lowtide.run_reports import AnyRunReport, PackageArena, RunReport, RuntimeRun, TfliteRunReport, TorchRunReport
     from lowtide.verify.report import Report
 
 
@@ -32,18 +32,25 @@ def report_text(report: Report, *, held: bool = True) -> str:
         rows.append(("arena proof", f"{proof.result}: {proof.reason} ({proof.seconds:.2f} s)"))
     lines = [columns(rows)]
     if report.run is not None:
-        from lowtide.run_reports import LoopRunReport, TfliteRunReport, TorchRunReport
-
-        ran = report.run
-        if isinstance(ran, TfliteRunReport):
-            lines += ["", tflite_run_text(ran)]
-        elif isinstance(ran, LoopRunReport):
-            lines += ["", loop_run_text(ran)]
-        else:
-            lines += ["", columns(torch_run_rows(ran)) if isinstance(ran, TorchRunReport) else run_text(ran)]
+        lines += ["", ran_text(report.run)]
     verdict = "the plan holds" if held else "the claim does not hold, but these do"
     lines += ["", f"{verdict}: {format_count(len(report.checks), 'check')}"]
     return "\n".join(lines)
+
+
+def ran_text(run: AnyRunReport) -> str:
+    """What running both models showed, in whichever runtime."""
+    from lowtide.run_reports import LoopRunReport, RunReport, TfliteRunReport, TorchRunReport
+
+    if isinstance(run, RunReport):
+        return run_text(run)
+    if isinstance(run, TfliteRunReport):
+        return tflite_run_text(run)
+    if isinstance(run, TorchRunReport):
+        return columns(torch_run_rows(run))
+    if isinstance(run, LoopRunReport):
+        return loop_run_text(run)
+    assert_never(run)
 
 
 def run_text(run: RunReport) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lowtide.certificates import CutCertificate, SearchCertificate
-from lowtide.ops.table import TABLE
+from lowtide.ops.kinds import TABLE
 from lowtide.plan import Plan, RuntimeArenas, RuntimeParts, least_required
 from lowtide.report.columns import CUT_SHORT, above_text, change, columns
 from lowtide.report.conflict import conflict_text
@@ -350,7 +350,9 @@ def _memory_rows(plan: Plan) -> list[tuple[str, int, str]]:
 
 
 def _arenas_label(plan: Plan) -> str:
-    return "head and tail" if plan.runtime_arenas is not None and plan.runtime_arenas.apart else "smallest arena"
+    return (
+        "head and tail" if plan.runtime_arenas is not None and plan.runtime_arenas.has_two_arrays else "smallest arena"
+    )
 
 
 def _held(arenas: RuntimeArenas | None, memory: str) -> str:
@@ -363,7 +365,7 @@ def _held(arenas: RuntimeArenas | None, memory: str) -> str:
 
 def arenas_text(arenas: RuntimeArenas | None) -> str:
     """What is declared for TFLM: one array, or two and the memory of each."""
-    if arenas is None or not arenas.apart:
+    if arenas is None or not arenas.has_two_arrays:
         return "kTensorArenaSize"
     return f"head in {arenas.head_memory}, tail in {arenas.tail_memory}"
 

@@ -14,8 +14,8 @@ from collections.abc import Collection
 
 from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.forms import Contraction, Convolution, Pool
+from lowtide.ops.kinds import kind_of
 from lowtide.ops.meaning import meaning
-from lowtide.ops.table import kind_of
 
 MOST_OPS = 64  # ops in front of one in its chain; what follows on a longer one is written to memory
 

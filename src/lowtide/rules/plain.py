@@ -6,8 +6,8 @@ from math import prod
 from typing import Protocol
 
 from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.ops.kinds import NORMALISATIONS, kind_of
 from lowtide.ops.raster import distances, same_bytes, same_layout
-from lowtide.ops.table import NORMALISATIONS, kind_of
 from lowtide.rules.chains import chain_source
 
 
@@ -60,7 +60,7 @@ class Fields(Protocol):
         ...
 
     @property
-    def wholes_as_filed(self) -> bool:
+    def aliases_keep_file_layout(self) -> bool:
         """Whether they do not for aliases."""
         ...
 
@@ -115,7 +115,7 @@ def overwritable_inputs(target: Fields, graph: Graph, op: Op) -> tuple[int, ...]
         if t.kind is not Kind.CONSTANT
         and t.size == output.size
         and not _broadcast(t, output)
-        and (not target.wholes_as_filed or same_layout(graph, t.id, output.id))
+        and (not target.aliases_keep_file_layout or same_layout(graph, t.id, output.id))
     )
 
 
@@ -136,7 +136,9 @@ def overlap_inputs(target: Fields, graph: Graph, op: Op) -> tuple[tuple[int, int
     output = graph.tensor_by_id[op.outputs[0]]
     if output.alias_of is not None or target.offset(output) is not None:
         return ()
-    return distances(graph, op, channels_last=target.channels_last, wholes_as_filed=target.wholes_as_filed)
+    return distances(
+        graph, op, channels_last=target.channels_last, aliases_keep_file_layout=target.aliases_keep_file_layout
+    )
 
 
 def _broadcast(read: Tensor, output: Tensor) -> bool:

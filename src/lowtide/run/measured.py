@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import assert_never
 
 from lowtide.errors import VerificationError
 from lowtide.plan import Plan, RuntimeFigure
@@ -46,8 +47,10 @@ def _missed(plan: Plan, seen: RunReport | TfliteRunReport | TorchRunReport) -> I
         yield from _apart("PyTorch has", in_use, seen.original_peak_bytes, seen.planned_peak_bytes)
     elif isinstance(seen, TfliteRunReport):
         yield from _tflm(plan, exact, seen)
-    else:
+    elif isinstance(seen, RunReport):
         yield from _onnxruntime(plan, exact, seen)
+    else:
+        assert_never(seen)
 
 
 def _apart(

@@ -46,7 +46,7 @@ class Required:
 
 
 @dataclass(frozen=True)
-class Apart:
+class HeadAndTail:
     """What a runtime with two arenas needs: bytes for the head and for the tail, and what no plan needs less than."""
 
     head_bytes: int
@@ -87,8 +87,9 @@ class Runtime:
         higher peak for which that is least."""
         return OwnArena(order)
 
-    def room(self, graph: Graph, available: int) -> int:
-        """Of so many bytes those that an arena may take: an arena fits them if and only if it fits this."""
+    def arena_budget(self, graph: Graph, available: int) -> int:
+        """Bytes of `available` that the arena of tensors may take; the runtime needs the others for itself. A plan fits
+        `available` if and only if its arena fits these."""
         return available
 
     def required(self, graph: Graph, order: Sequence[int], offsets: Mapping[int, int]) -> Required | None:
@@ -109,13 +110,15 @@ class Runtime:
         Raises `InputError`: the runtime refuses them."""
         return None
 
-    def apart(self, graph: Graph, order: Sequence[int], required: Required, lower_bound: int) -> Apart | None:
+    def head_and_tail(
+        self, graph: Graph, order: Sequence[int], required: Required, lower_bound: int
+    ) -> HeadAndTail | None:
         """What the runtime needs with an arena for the head and one for the tail; no order makes the head lower than
         the bound. None if the runtime has none such."""
         return None
 
-    def judged(self, peak_bytes: int, arena_bytes: int) -> int:
-        """Which of the two a budget is for."""
+    def budgeted_bytes(self, peak_bytes: int, arena_bytes: int) -> int:
+        """The bytes that a budget limits, of the peak of live tensors and the arena."""
         return arena_bytes
 
     def kernel_targets(self) -> Mapping[str, Target]:
@@ -139,8 +142,8 @@ class Runtime:
 class Eager(Runtime):
     """Kernels that allocate one by one."""
 
-    def judged(self, peak_bytes: int, arena_bytes: int) -> int:
-        """The peak."""
+    def budgeted_bytes(self, peak_bytes: int, arena_bytes: int) -> int:
+        """The peak: nothing is allocated in advance."""
         return peak_bytes
 
     def figures(self, model: MemoryModel, planned: Planned) -> list[RuntimeFigure] | None:

@@ -30,7 +30,12 @@ class Schedule:
 
 
 class Method(Protocol):
-    """A way to find an order."""
+    """A way to find an order.
+
+    Two class variables may be left out. ``slow: ClassVar[bool]``: whether it may take minutes where `exact` takes a
+    second; then `compare` runs it only by name or with ``--all``. ``left_counter: ClassVar[str]``: the entry of
+    `Schedule.counters` that says how many ops it had to order after its reductions, for the column "ops to order".
+    """
 
     name: ClassVar[str]
 

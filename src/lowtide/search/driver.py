@@ -1,14 +1,17 @@
-"""One anytime search over all means: moves take turns on the incumbent until none of them improves it.
+"""An anytime search over moves: they take turns on the incumbent until none of them improves it.
 
     opening -> incumbent -> the move that gained the most when it last had a turn -> incumbent -> ...
 
-A move gets the incumbent, whatever means are in it already. Its plan may be built on the incumbent, or start from the
-user's graph. Each move has one turn on an incumbent; a better incumbent gives every move another turn, and a move whose
-turn the clock ended waits for a longer one. The clock ends turns and the search: only a search in which no turn is cut
-short gives the same result each time.
+Which moves a call has is not decided here (`lowtide.api.rewrites.solving`). A move gets the base, with the changes that
+other moves made of it. Its plan may be built on the base, or start from the user's graph. Each move has one turn on a
+base; a better base gives every move another turn, and a move whose turn ended before it was done waits for a longer
+one.
 
-Some moves give a result on which nothing else can be built. Such a result may be the best plan; the base, on which
-others are built, remains the best one without.
+A turn is a share of the limits. Where the searches of a call count their work (`lowtide.stop.count`), the share is of
+this work, and the same call gives the same plan on every machine, as long as the clock does not end it. Where they do
+not, the share is of the clock's time, and only a search in which no turn is cut short gives the same plan each time.
+
+The result of a terminal move may be the best plan, but no move builds on it: the base remains the best other plan.
 """
 
 from __future__ import annotations
@@ -44,8 +47,8 @@ class Objective(Protocol[C]):
 class Move(ABC, Generic[P]):
     """A way to better plans."""
 
-    closes: bool = False  # whether nothing can be built on what it gives
-    unfinished: bool = False  # whether time ended its last turn
+    is_terminal: bool = False  # whether no move can build on its result
+    unfinished: bool = False  # whether a limit ended its last turn
 
     @property
     def figures(self) -> Mapping[str, float]:
@@ -62,20 +65,20 @@ class Incumbent(Generic[P]):
     """The best plan so far."""
 
     objective: Objective[P]
-    base: P  # the best plan that others can be built on
+    base: P  # the best plan that moves can build on
     best: P = field(init=False)  # the best plan of all
     version: int = 0  # how many plans were the base
 
     def __post_init__(self) -> None:
         self.best = self.base
 
-    def offer(self, candidate: P, *, closes: bool = False) -> float:
+    def offer(self, candidate: P, *, is_terminal: bool = False) -> float:
         """Take a plan where it is better. Returns what the first entry of the key falls by, 0 if it is no better."""
         key = self.objective.key
-        gain = key(self.best if closes else self.base)[0] - key(candidate)[0]
+        gain = key(self.best if is_terminal else self.base)[0] - key(candidate)[0]
         if key(candidate) < key(self.best):
             self.best = candidate
-        if not closes and key(candidate) < key(self.base):
+        if not is_terminal and key(candidate) < key(self.base):
             self.base, self.version = candidate, self.version + 1
         return max(0.0, gain)
 
@@ -99,5 +102,5 @@ def search(incumbent: Incumbent[P], moves: Sequence[Move[P]], limits: Limits) ->
             found = moves[k].propose(incumbent.base, turn)
         except KeyboardInterrupt:
             return True
-        gained[k] = 0.0 if found is None else incumbent.offer(found, closes=moves[k].closes)
+        gained[k] = 0.0 if found is None else incumbent.offer(found, is_terminal=moves[k].is_terminal)
     return limits.interrupt.seen

@@ -17,6 +17,9 @@ _REWRITTEN = (
 def prepare(stack: contextlib.ExitStack, torch: Any, model: Any, backward: bool) -> None:
     """Settings of torch, and of the model, under which a trace is what eager computes."""
     import_module("torch._decomp")  # registers what is set aside
+    log = import_module("torch._subclasses.fake_tensor").log
+    stack.callback(setattr, log, "disabled", log.disabled)
+    log.disabled = True  # it prints a traceback of torch's before an error that is reported in one line
     stack.enter_context(_eager_kernels(torch))
     if backward:  # a step makes its own gradients, whatever is set around the call
         stack.enter_context(torch.inference_mode(False))

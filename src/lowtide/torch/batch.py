@@ -93,9 +93,11 @@ def step_output(model: Any, loss_fn: Callable[..., Any] | None, batch: Sequence[
     """What eager computes of a batch: the loss, or the output where there is no loss function.
 
     A dict goes to the module by its keys. Keys that the module does not take go to the loss; without one, the module
-    gets the dict itself. Raises `InputError`: the module takes none of the keys.
+    gets the dict itself. Raises `InputError`: the module takes none of the keys; or there is a loss, and no batch.
     """
     first: Any = batch[0] if batch else None
+    if loss_fn is not None and not batch:
+        raise InputError("the example is empty; give what the module and the loss take, as (x, y)")
     if loss_fn is None:
         if len(batch) == 1 and isinstance(first, Mapping) and len(_takes(model.forward, first)) == len(first):
             return model(**first)

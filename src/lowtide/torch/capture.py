@@ -124,6 +124,8 @@ def capture(
         raise InputError(message, type(model).__name__) from error
     except Exception as error:
         message = f"torch cannot trace it: {first_line(error)}{_decided(torch, error)}{_unseen(error)}"
+        if backward and loss_fn is None and isinstance(error, TypeError):
+            message += "; without a loss_fn the module takes all of the batch and returns the loss"
         raise InputError(message, type(model).__name__) from error
 
 

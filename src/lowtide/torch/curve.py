@@ -9,12 +9,12 @@ from typing import Any
 from lowtide.arguments import Batch, typed
 from lowtide.errors import InputError
 from lowtide.sizes import format_size
-from lowtide.torch.asked import StepOptions, allowed, clip_of, measurable, options_of
 from lowtide.torch.batch import as_batch
 from lowtide.torch.capture import library
 from lowtide.torch.optimizer import rules_of
 from lowtide.torch.planning import POINTS, plan_front
 from lowtide.torch.step import Job
+from lowtide.torch.step_options import StepOptions, allowed, clip_of, measurable, options_of
 from lowtide.torch.step_plan import StepPlan
 
 SECONDS = 60.0  # of search for all points, where a call does not say how many

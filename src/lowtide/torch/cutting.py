@@ -16,6 +16,7 @@ from typing import Any
 
 from lowtide._core import search_sequence
 from lowtide.errors import InputError
+from lowtide.sizes import format_count
 from lowtide.stop import Limits
 from lowtide.torch.cost import Costs
 from lowtide.torch.costed import Costed, costed, in_parts
@@ -294,9 +295,12 @@ def _as_known(step: Costed, costs: Costs | None) -> tuple[Costed, Costs | None]:
 
 def least_largest_op(torch: Any, own: Costed, costs: Costs | None, measured: Measured | None = None) -> tuple[int, str]:
     """What the step's largest op takes by itself, untiled or cut so that this is least: bytes, and the op's name."""
-    graph = lowered(torch, own, costs, 0, measured or _as_known)[0].step.graph
-    bytes_alone, at = largest_op(graph)
-    return bytes_alone, graph.op_by_id[at].label
+    step = lowered(torch, own, costs, 0, measured or _as_known)[0].step
+    bytes_alone, at = largest_op(step.graph)
+    body = step.program.bodies.get(step.program.actions[at].call.target.removeprefix("body."))
+    if body is None:
+        return bytes_alone, step.graph.op_by_id[at].label
+    return bytes_alone, f"a tile of {format_count(len(body.actions), 'op')} from {body.actions[0].name!r} on"
 
 
 def usual(torch: Any, own: Costed, costs: Costs | None, most: float | None = None) -> list[Cut]:

@@ -25,8 +25,8 @@ from lowtide.arguments import typed
 from lowtide.errors import InputError
 from lowtide.names import brief
 from lowtide.sizes import Size, format_size, parse_size
-from lowtide.torch.asked import part_of, seconds_of
 from lowtide.torch.capture import library
+from lowtide.torch.step_options import part_of, seconds_of
 
 _OPERATIONS_PER_SECOND, _BYTES_PER_SECOND = 1e11, 1e10  # a roofline by which ops are compared; only ratios matter
 _STEPS = 4000  # repairs of the search at most, so that the same call gives the same where the time is enough

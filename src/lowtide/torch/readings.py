@@ -9,8 +9,8 @@ from typing import Any
 
 from lowtide.ops.access import Access
 from lowtide.ops.index import NOTHING, Index
+from lowtide.ops.kinds import kind_of
 from lowtide.ops.meaning import meaning
-from lowtide.ops.table import kind_of
 from lowtide.read.aten.build import build
 from lowtide.read.aten.trace import Call as ReadCall
 from lowtide.read.aten.trace import Form, Ref, Trace

@@ -13,7 +13,6 @@ from lowtide.graph import Graph
 from lowtide.outputs import Outputs
 from lowtide.sizes import Size
 from lowtide.torch.any_optimizer import stand_in
-from lowtide.torch.asked import StepOptions, check_call, check_gradient_hooks, clip_of, measurable, options_of
 from lowtide.torch.batch import Key, as_batch, called, difference, elements, key_of, other_sizes
 from lowtide.torch.capture import Capture, capture, inexact, library
 from lowtide.torch.closed import closed_over
@@ -31,6 +30,7 @@ from lowtide.torch.program import Given, Program
 from lowtide.torch.screen import first_screen
 from lowtide.torch.sequence import Sequence as Steps
 from lowtide.torch.spent import check_unspent, is_spent, spend
+from lowtide.torch.step_options import StepOptions, check_call, check_gradient_hooks, clip_of, measurable, options_of
 from lowtide.torch.step_plan import StepPlan
 from lowtide.torch.storages import settle
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.ops.table import kind_of
+from lowtide.ops.kinds import kind_of
 from lowtide.read.aten.trace import Form, Ref
 from lowtide.torch.program import Action, Call, Program, Result, Traced, Word, refs, replaced
 

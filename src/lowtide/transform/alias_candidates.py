@@ -176,7 +176,7 @@ class Candidates:
         return self._meanings[op.id]
 
     def _order(self, tensor: Tensor) -> tuple[int, ...]:
-        last = self.target.channels_last and not self.target.wholes_as_filed
+        last = self.target.channels_last and not self.target.aliases_keep_file_layout
         return memory_dims(self.graph, tensor.id, channels_last=last)
 
     def _alike(self, content: Tensor, container: Tensor) -> bool:

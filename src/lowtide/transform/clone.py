@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lowtide.graph import Graph, Kind, Op
-from lowtide.ops.table import kind_of, names_only
+from lowtide.ops.kinds import kind_of, names_only
 from lowtide.rewrites import Recompute
 from lowtide.transform.change import Change
 from lowtide.transform.rename import reading

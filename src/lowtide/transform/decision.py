@@ -10,7 +10,8 @@
 `lowtide.transform.lower.lower` makes the graph that a decision describes. A level changes an ordinary graph, so tiles
 can be tiled in the next level. The checker accepts regions, concat eliminations and split tensors in every level;
 rewrites and clones only in the first one (`lowtide.verify.check.rewrites`). In a plan file the last level is
-`rewrites`, earlier ones are `rounds`.
+`rewrites`, earlier ones are `rounds`. A search holds the same changes as fields of a `PartGraph` and as records of the
+plan file; `docs/architecture.md` says where each form is made.
 """
 
 from __future__ import annotations

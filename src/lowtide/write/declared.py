@@ -44,7 +44,7 @@ def declared_of(plan: Plan) -> dict[str, Declared]:
     ]
     tail = [("persistent: what TFLM and its kernels keep (its tail)", parts.persistent)]
     moment = "more for a moment while TFLM starts"
-    if arenas is not None and arenas.apart:
+    if arenas is not None and arenas.has_two_arrays:
         rest = size - planned - parts.persistent
         first = _array([*head, (moment, rest)], parts.alignment, sure)
         return {arenas.head_memory: first, arenas.tail_memory: _array(tail, parts.alignment, sure)}

@@ -14,7 +14,7 @@ from lowtide.analyse.storage import body_bytes
 from lowtide.errors import InputError
 from lowtide.files import read_all
 from lowtide.graph import Graph, Op
-from lowtide.ops.table import names_only
+from lowtide.ops.kinds import names_only
 from lowtide.outputs import Outputs
 from lowtide.read.graph_json import parse_graph_json
 from lowtide.target import BUILT_IN

@@ -93,7 +93,7 @@ def planned_bytes(
     if not left:
         return bytes(out)
     try:
-        return bytes(_with_front(out, model, left, place))
+        return bytes(_with_head(out, model, left, place))
     except WireError as error:
         raise InputError(f"the file is damaged outside of the graph: {error}; export it again", place) from None
 
@@ -135,7 +135,7 @@ def _overwritten(out: bytearray, model: TfliteModel, name: str, new: bytes | Non
     return True
 
 
-def _with_front(old: bytearray, model: TfliteModel, new: Mapping[str, bytes | None], place: str) -> bytearray:
+def _with_head(old: bytearray, model: TfliteModel, new: Mapping[str, bytes | None], place: str) -> bytearray:
     """The file behind a new root whose metadata are the old ones and `new`; None leaves one out."""
     if any(extent is not None and _behind(old, extent) for extent in model.buffers):
         raise InputError("its weights follow the flatbuffer, and would have to move; nothing can be added", place)

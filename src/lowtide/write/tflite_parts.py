@@ -1,6 +1,6 @@
 """The .tflite file of a part graph: cut operators in parts, and every other byte as it was.
 
-What is new comes in front (`flat_front.py`): a root, a subgraph with its vectors of tensors and operators, and the
+What is new comes first (`flatbuffer_head.py`): a root, a subgraph with its vectors of tensors and operators, and the
 new tensors, operators, operator codes and buffers. The old file follows it unmodified. Operators that are not cut are
 the old tables; a part has its operator's code and options, and other options only where `Op.attributes` says so; a
 slice of a tensor has the tensor's own table of scales and zero points, so that the numbers mean the same to the bit.
@@ -32,7 +32,7 @@ from lowtide.runtimes.tflm.offline import listed_offsets
 from lowtide.transform.parts import PartGraph
 from lowtide.transform.rounds import slice_of_file
 from lowtide.transform.tflite_file import TfliteParts
-from lowtide.write.flat_front import Bytes, Entry, Number, Numbers, Old, Table, Tables, Text, with_front
+from lowtide.write.flatbuffer_head import Bytes, Entry, Number, Numbers, Old, Table, Tables, Text, with_head
 from lowtide.write.slots import check_order
 from lowtide.write.tflite import KERNELS_BYTES, leads
 
@@ -125,7 +125,7 @@ class _Writer:
             fields[_METADATA] = Tables(metadata)
         else:
             fields.pop(_METADATA, None)
-        return with_front(Table(fields), self.data, IDENTIFIER)
+        return with_head(Table(fields), self.data, IDENTIFIER)
 
     def _lead(self, table: OldTable, slot: int) -> Old:
         at = table.place(slot)

@@ -31,7 +31,7 @@ def test_what_fits_somewhere_is_found(both: int, head: int, tail: int, banks: li
     way = best_division(sizes, banks, everywhere, everywhere)
     assert (way.excess(banks) == 0) == fits
     assert never_divided(sizes, banks) == (not fits)
-    assert sum(way.sizes) == (head + tail if way.apart else sizes.both)
+    assert sum(way.sizes) == (head + tail if way.has_two_arrays else sizes.both)
 
 
 @pytest.mark.slow

@@ -254,6 +254,35 @@ def test_a_plan_that_seems_too_slow_is_opened_anew(slowdowns: tuple[float, ...],
     assert (settled.slowdown, settled.settled) == (middle, True)
 
 
+@pytest.mark.parametrize(("slowdowns", "taken"), [((1.5, 1.04), 1.04), ((1.5, 1.6), 1.5), ((1.03,), 1.03)])
+def test_a_budget_gets_the_fastest_plan_that_fits(slowdowns: tuple[float, ...], taken: float) -> None:
+    """Tiles that take any time come first; where these fit and are slow, tiles of at most 5 % are searched too."""
+    from lowtide.api.default.request import Request
+    from lowtide.run.timing import FreshRun
+
+    made, left, asked = plan("zoo:swiftnet_cell_a", without=[*MEANS]), [*slowdowns], list[float | None]()
+
+    def candidate(slowdown: float, size: int) -> default._Candidate:
+        today, planned = FreshRun((1.0,), 200, 50), FreshRun((slowdown,), size, 50)
+        return default._Candidate(made, today, planned, "equal", None, settled=True)
+
+    class Trial:
+        request = Request("m.onnx", budget_bytes=100, slower=None)
+
+        def changed(self, _: object, extra: float | None) -> object:
+            asked.append(extra)
+            return made if left else None
+
+        def settled(self, *_: object) -> default._Candidate:
+            return candidate(left.pop(0), 90)
+
+    candidates = [candidate(1.0, 190)]
+    default._measure_changed(Trial(), candidates)  # type: ignore[arg-type]
+    assert asked[0] is None
+    assert default._best(candidates, 100).slowdown == taken
+    assert not left
+
+
 @pytest.mark.slow
 def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The plan of the order alone, where the search of changed graphs is interrupted."""
@@ -324,6 +353,18 @@ def test_rules_of_no_runtime_are_a_compilers(tmp_path: Path) -> None:
     assert made.comparison is not None
     assert made.comparison.runtime == "target strict"
     assert made.comparison.today_bytes == made.own_order_peak_bytes
+
+
+def test_only_has_to_name_what_is_tried(tmp_path: Path) -> None:
+    """One line says what is tried for the model where it runs; recomputation is tried for compilers."""
+    pytest.importorskip("onnxruntime")
+    source = convolutions(tmp_path)
+    for name in ("recompute", "alias", "offload"):
+        with pytest.raises(InputError, match=f"{name} alone changes nothing .* in onnxruntime; there tile, .* concat"):
+            plan(source, only=[name])
+    with pytest.raises(InputError, match=r"recompute-halos alone .* under target strict; there tile, "):
+        plan(source, only=["recompute-halos"], target="strict")
+    assert plan(source, only=["recompute"], target="strict").allow in (None, ["recompute"])
 
 
 def test_every_change_has_a_name_for_only_and_without() -> None:

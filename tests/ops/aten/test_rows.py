@@ -13,8 +13,8 @@ from lowtide.ops import aten
 from lowtide.ops.access import Access
 from lowtide.ops.forms import Custom
 from lowtide.ops.index import Index
+from lowtide.ops.kinds import TABLE
 from lowtide.ops.meaning import Meaning, meaning
-from lowtide.ops.table import TABLE
 from lowtide.run.probe import Findings, RefusedError
 from lowtide.run.probe_nodes import probe_node, runner_of
 from support.aten_rows import INSTANCES, NOT_RUN, Instance, graph_of

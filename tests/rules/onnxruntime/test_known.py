@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import lowtide
 from lowtide.errors import InputError, VerificationError
-from lowtide.ops.table import TABLE
+from lowtide.ops.kinds import TABLE
 from lowtide.rules.onnxruntime.known import MEASURED, unknown_kernels
 from lowtide.run.onnx import run_onnx
 from support.onnx_rows import INSTANCES, Instance

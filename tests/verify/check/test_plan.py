@@ -277,6 +277,19 @@ def test_pairs_not_claimed_do_not_count() -> None:
     assert failure_of(graph, change(plan, in_place=[]), target) in ("peak", "overlap")
 
 
+def test_a_certificate_that_nothing_checks_proves_nothing() -> None:
+    """Also where the footprint of a single op is bound enough: a new kind needs its check."""
+
+    class StrangeCertificate(msgspec.Struct, frozen=True, tag="strange", tag_field="kind"):
+        pass
+
+    graph, target, plan = example()
+    strange = change(plan, certificate=StrangeCertificate())
+    with pytest.raises(VerificationError, match="nothing here checks a StrangeCertificate") as raised:
+        verify_plan(graph, strange, target)
+    assert raised.value.failure == "certificate"
+
+
 def test_kind_none_proves_a_single_op_only() -> None:
     """Without a certificate a bound above the largest op is refused, and one at it accepted."""
     rng = Random(5)

@@ -72,13 +72,15 @@ def predicted(data: bytes, build: Build) -> tuple[int, int, bool]:
     head = tflm_head(file.model, graph, graph.own_order, file.offline_plan(), rule)
     assert head is not None
     parts = arena_parts(file.model, graph, graph.own_order, build)
-    if not build.apart:
+    if not build.two_arenas:
         return head.bytes, parts.smallest_arena(head.bytes), parts.exact_for(head.bytes)
     size = parts.head_arena(head.bytes)
     return size, parts.persistent_bytes, parts.exact and size > parts.preparing_bytes
 
 
-def measured(program: Path, original: Path, path: Path, sizes: tuple[int, int], apart: bool) -> tuple[int, int, str]:
+def measured(
+    program: Path, original: Path, path: Path, sizes: tuple[int, int], two_arenas: bool
+) -> tuple[int, int, str]:
     """The same of a program, by bisection, 0 where TFLM does not start; and how the outputs compare."""
     if program.name == "arena-pip":
         answer = ask_package("tflm", [str(original), str(path)], int(SEED), int(ROUNDS), [(), ()])
@@ -87,7 +89,7 @@ def measured(program: Path, original: Path, path: Path, sizes: tuple[int, int], 
         seen, equal = answer["measured"][-1], all(o["equal"] for o in answer["outputs"])
         return seen["head_bytes"], seen["smallest_arena_bytes"], "equal" if equal else "differ"
     own = ask(program, "outputs", str(original), SEED, ROUNDS)
-    if apart:
+    if two_arenas:
         head, tail = map(int, ask(program, "apart", str(path)) or (0, 0))
         own = ask(program, "outputs", str(path), SEED, ROUNDS)
         found = ask(program, "outputs-apart", str(path), SEED, ROUNDS, *map(str, sizes))
@@ -123,7 +125,7 @@ def drawn(count: int, folder: Path) -> Iterator[tuple[str, Path]]:
 
 def rows_of(program: Path, name: str, given: Any, folder: Path) -> Iterator[Row]:
     """All rows of a build."""
-    build, second = replace(BUILDS[name], apart=given.apart), "tail" if given.apart else "arena"
+    build, second = replace(BUILDS[name], two_arenas=given.apart), "tail" if given.apart else "arena"
     files = sorted(given.models.glob("*.tflite")) if given.models else ()
     cases = [(path.stem, path, plan, out) for path in files for plan, out in plans(path, build, folder)]
     for model, path, plan, out in cases or ((m, p, "own", p) for m, p in drawn(given.kinds, folder)):

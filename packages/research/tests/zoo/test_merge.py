@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.ops.table import kind_of
+from lowtide.ops.kinds import kind_of
 from lowtide_research import zoo
 from lowtide_research.zoo.merge import eight_bits, one_op_per_convolution, one_parameter_each, without_padding
 from support.random_graphs import random_graph

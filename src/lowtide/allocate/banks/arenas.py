@@ -39,7 +39,7 @@ class Division:
         return sum(max(0, size - b.capacity) for size, b in zip(self.sizes, banks, strict=True))
 
     @property
-    def apart(self) -> bool:
+    def has_two_arrays(self) -> bool:
         """Whether there are two arrays."""
         return self.head != self.tail
 
@@ -60,10 +60,10 @@ def best_division(sizes: ArenaSizes, banks: Sequence[Bank], heads: Sequence[int]
     """The best way, where each may lie in the memories listed, the preferred one first."""
 
     def rank(way: Division) -> tuple[int, int, bool]:
-        tail_bytes = sizes.tail if way.apart else sizes.both - min(sizes.head, sizes.both)
+        tail_bytes = sizes.tail if way.has_two_arrays else sizes.both - min(sizes.head, sizes.both)
         head_bytes = sum(way.sizes) - tail_bytes
         slow = heads.index(way.head) * head_bytes + tails.index(way.tail) * tail_bytes
-        return way.excess(banks), slow, way.apart
+        return way.excess(banks), slow, way.has_two_arrays
 
     return min(divisions(sizes, len(banks), heads, tails), key=rank)
 

@@ -35,9 +35,10 @@ def plan(
 ) -> Plan:
     """Find the least memory for a model where it runs, at most 5 % slower than today.
 
-    Everything that keeps the results is tried: the order of ops, their places in memory, tiles, recomputed ops,
-    tensors inside others. `Plan.comparison` says what the model takes today and with the plan. `Plan.apply` writes the
-    model, `Plan.save` the plan.
+    The order of operators and the offsets of tensors are chosen first. Then the transformations are tried that keep the
+    results and that the runtime gains by: in onnxruntime tiles and concat elimination; in TFLM and LiteRT tiles; for
+    compilers also recomputation and aliasing; of torch's graphs recomputation (`docs/means.md`). `Plan.comparison` says
+    what the model takes today and with the plan. `Plan.apply` writes the model, `Plan.save` the plan.
 
     Parameters
     ----------
@@ -46,8 +47,9 @@ def plan(
     example
         For a module: what it is called with, as ``(x,)``.
     budget
-        The fastest plan within so many bytes, also ``"256KiB"``: process memory above that of the empty process for
-        onnxruntime, kTensorArenaSize for TFLM, the allocator's peak for torch, the arena for a compiler.
+        The fastest of the plans tried that fit this many bytes, also ``"256KiB"``: process memory above that of the
+        empty process for onnxruntime, kTensorArenaSize for TFLM, the allocator's peak for torch, the arena for a
+        compiler.
     slower
         How much longer a run may take than today: ``"10%"`` or 0.1. Without a budget 5 % is allowed.
     target
@@ -61,7 +63,8 @@ def plan(
         and weights are not split. `Plan.largest_tensor_bytes` is the largest; above the limit the status is
         ``"over_budget"``.
     only, without
-        For research: names of the transformations that may be tried (`MEANS`), or that may not.
+        For research: names of the transformations that may be tried (`MEANS`), or that may not. `only` has to name one
+        that is tried for the model where it runs.
 
     Raises
     ------
@@ -83,6 +86,7 @@ def plan(
 def plan_request(request: Request, tell: Tell = NO_PROGRESS) -> Plan:
     """What `plan` does, saying how far it is. Raises as it does."""
     request = request.with_sizes()
+    request.check_only()
     if request.runs_in_onnxruntime:
         from lowtide.api.default.onnx import plan_onnx
 

@@ -97,16 +97,18 @@ def _layout_at_load(plan: Plan) -> Plan:
 
 def _measure_changed(trial: Trial, candidates: list[_Candidate]) -> None:
     """Add candidates with tiles, where they may be better than the order alone: first with all the time that is
-    allowed, then, if a run takes too long, with as much less as it was too long."""
+    allowed, then, if a run takes too long, with as much less as it was too long. Under a budget none is added after one
+    that fits and is within `MOST_OVERHEAD`: a slower one that fits may have a faster one next to it."""
     request = trial.request
-    wanted, first = request.budget_bytes, _settled(trial, candidates, request.budget_bytes)
+    budget, first = request.budget_bytes, _settled(trial, candidates, request.budget_bytes)
     if first.layout_at_load:
         return  # onnxruntime would lay out each tile
     allowed = dict.fromkeys([request.slower, MOST_OVERHEAD] if request.may_be_slow else [request.slower])
     for slower in allowed:
         extra = None if slower is None else min(_MOST_EXTRA, (1 + slower) / first.slowdown - 1)
         for _ in range(_ATTEMPTS if first.today.warm else _SLOW_ATTEMPTS):
-            if wanted is not None and any(one.fits(wanted) for one in candidates):
+            most = inf if slower is None else 1 + slower
+            if budget is not None and any(one.fits(budget) and one.slowdown <= most for one in candidates):
                 return
             changed = None if extra is not None and extra <= 0 else trial.changed(first, extra)
             if changed is None:
@@ -232,12 +234,11 @@ class Trial:
         if extra is not None:
             settings["max_overhead"] = extra
         job = request.job(self.optimized.path, {}, changes=True, target=request.limited("onnxruntime"), **settings)
-        tiles = tuple(word for word in job.allow if word != "recompute")
-        if not tiles:
+        if not job.allow:
             return None
         self.tell("searching for tiles that need less")
         most = 0 if extra is None else nodes + int(extra * first.planned.median_seconds / _OP_SECONDS)
-        plan = self._solved(replace(job, allow=tiles, max_ops=most, op_bytes=_OP_BYTES))
+        plan = self._solved(replace(job, max_ops=most, op_bytes=_OP_BYTES))
         saved = block - (plan.runtime_arena_bytes or 0) - _OP_BYTES * (len(plan.order) - nodes)
         return plan if saved >= enough or plan.above_limit < above else None
 
@@ -370,7 +371,7 @@ class Trial:
             predicted=parts,
             better=parts.total_bytes < before,
         )
-        return self._judged(one, comparison)
+        return self._with_status(one, comparison)
 
     def finished(self, chosen: _Candidate) -> Plan:
         """The plan with its comparison and its status."""
@@ -389,7 +390,7 @@ class Trial:
             predicted=None if chosen.layout_at_load else chosen.predicted,
             better=chosen.better,
         )
-        return self._judged(chosen.plan, comparison)
+        return self._with_status(chosen.plan, comparison)
 
     def _comparison_fields(
         self, plan: Plan, today_bytes: int, planned_bytes: int, *, ordered: bool = True
@@ -418,7 +419,7 @@ class Trial:
             return None
         return resolve(self.request.limited("onnxruntime")).largest_tensor(load(self.optimized.path))
 
-    def _judged(self, plan: Plan, comparison: Comparison) -> Plan:
+    def _with_status(self, plan: Plan, comparison: Comparison) -> Plan:
         """The plan with its comparison, under the budget."""
         budget = self.request.budget_bytes
         fits = budget is None or (comparison.better and comparison.planned_bytes <= budget)

@@ -52,7 +52,7 @@ def plan_predicted(request: Request, tell: Tell) -> Plan:
             break
     assert best is not None, "the first job changes nothing"
     if budget is not None:
-        best = _judged(best, budget, jobs[-1])
+        best = _with_status(best, budget, jobs[-1])
     return msgspec.structs.replace(best, comparison=_comparison(request, best, problem))
 
 
@@ -84,7 +84,7 @@ def _least(job: Job, plan: Plan) -> int:
     return 0 if job.allow else plan.least_required_bytes
 
 
-def _judged(plan: Plan, budget: int, job: Job) -> Plan:
+def _with_status(plan: Plan, budget: int, job: Job) -> Plan:
     """A plan under a budget, impossible where that is proved of all that the last search allows."""
     status: Status = "over_budget" if plan.above_limit else "ok"
     if plan.required_bytes > budget:

@@ -181,11 +181,32 @@ class Request:
             return job
         job = with_all_means(job)
         words = tuple(word for word in job.allow if self._may(word))
+        if self.runs_in_onnxruntime:  # its plans have a bound on operators, which recomputation lacks
+            words = tuple(word for word in words if word != "recompute")
         if self.max_tensor_bytes and "fission" not in words:  # recomputation alone changes no tensor's size
             words = tuple(word for word in words if word in ("seams", "alias"))
         if self.to_write and load(job.model, job.dims).dialect not in ("onnx", "tflite"):
             words = ()
         return replace(job, allow=words, costs=job.costs if words else None)
+
+    def check_only(self) -> None:
+        """Raise `InputError` if `only` names nothing that is tried for the model where it runs."""
+        if not self.only or self._tried():
+            return
+        where = "in onnxruntime" if self.runs_in_onnxruntime else f"under target {resolve(self.target_name).name}"
+        tried = replace(self, only=None)._tried()
+        raise InputError(
+            f"{', '.join(self.only)} alone changes nothing for this model {where}; "
+            + (f"there {', '.join(tried)} are tried" if tried else "there only order and places are chosen"),
+            self.path,
+        )
+
+    def _tried(self) -> list[str]:
+        """Names of the transformations that are tried for the model."""
+        words = {*self.job(self.model, self.dims, changes=True, target=self.target_name).allow}
+        if "fission" not in words:
+            words -= {"halos", "rounds", "merge"}  # which say how tiles are made
+        return [name for name, word in MEANS.items() if word in words]
 
     def _may(self, word: str) -> bool:
         """Whether the call lets a transformation be tried, by its word of `--allow`."""

@@ -155,13 +155,13 @@ class OneArena(Ordering):
                 "--allow changes tensors, and some are to keep a place of their own; leave one of them out"
             )
 
-    def room(self, problem: Problem) -> int | None:
+    def arena_budget(self, problem: Problem) -> int | None:
         """Bytes that a budget leaves for the arena, without the reserve and the runtime's own; None: there is none."""
         from lowtide.runtimes.registry import runtime_of
 
         if self.budget is None:
             return None
-        return runtime_of(problem.target).room(problem.graph, self.budget - self.reserve)
+        return runtime_of(problem.target).arena_budget(problem.graph, self.budget - self.reserve)
 
     def solve(self, problem: Problem, search: Search, limits: Limits) -> Answer:
         """Find an order, then an arena for it or for one of equal peak, as the runtime takes it."""
@@ -169,7 +169,7 @@ class OneArena(Ordering):
 
         runtime = runtime_of(problem.target)
         began = clock.perf_counter()
-        room = self.room(problem)
+        room = self.arena_budget(problem)
         limits = replace(limits, budget_bytes=room, until_impossible=search.quick)
         schedule = self.find_order(problem, search, for_order(limits))
         seconds = clock.perf_counter() - began
@@ -181,7 +181,7 @@ class OneArena(Ordering):
         arena = layout.allocation
         required = runtime.required(problem.graph, op_ids(problem.graph, layout.order), arena.offsets)
         keys = _with_runtime(_with_arena(keys, layout), layout, required, block)
-        keys = self._judged(problem, keys, runtime)
+        keys = self._with_status(problem, keys, runtime)
         if block is not None:
             keys["runtime_unknown"] = runtime.unknown(problem.graph) or None
         keys["conflict"] = self._conflict(problem, keys, layout, limits)
@@ -199,11 +199,13 @@ class OneArena(Ordering):
         other = self.solve(answer.problem, replace(search, quick=True), replace(limits, trace=None))
         return other if other.keys["required_bytes"] <= (self.budget or 0) else None
 
-    def _judged(self, problem: Problem, keys: PlanKeys, runtime: Runtime) -> PlanKeys:
+    def _with_status(self, problem: Problem, keys: PlanKeys, runtime: Runtime) -> PlanKeys:
         """Compare with the budget, and tensors with the target's limit. Where several things are wrong, the most final
         one is said."""
         graph, target = problem.graph, problem.target
-        arena = keys.get("runtime_arena_bytes") or runtime.judged(keys["peak_bytes"], keys.get("arena_bytes", 0))
+        arena = keys.get("runtime_arena_bytes") or runtime.budgeted_bytes(
+            keys["peak_bytes"], keys.get("arena_bytes", 0)
+        )
         status: Status = keys["status"]
         if (self.budget is not None and arena + self.reserve > self.budget) or target.above_limit(graph):
             status = "over_budget"
@@ -239,7 +241,7 @@ class OneArena(Ordering):
         if not alone:
             return keys
         keys = _with_arena(keys, spread)
-        required = runtime.judged(keys["peak_bytes"], spread.allocation.arena_bytes) + self.reserve
+        required = runtime.budgeted_bytes(keys["peak_bytes"], spread.allocation.arena_bytes) + self.reserve
         figures = {**keys.get("search", {}), "buffers_alone": alone}
         return {**keys, "required_bytes": required, "search": figures}
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lowtide.allocate.banks.bank import Bank
     from lowtide.allocate.banks.places import Places
     from lowtide.graph import Graph
-    from lowtide.runtimes.base import Apart, Required, Runtime
+    from lowtide.runtimes.base import HeadAndTail, Required, Runtime
 
 
 @dataclass(frozen=True)
@@ -42,21 +42,21 @@ class ArenaMemories:
         """What a plan for one arena says in these memories. `order`: op ids. `required`: what the runtime needs for
         that with one arena. `keys`: of the plan for one arena. Raises `InputError`: the runtime's arenas are not known
         for this model."""
-        apart = runtime.apart(graph, order, required, keys["lower_bound_bytes"])
-        if apart is None:
+        needs = runtime.head_and_tail(graph, order, required, keys["lower_bound_bytes"])
+        if needs is None:
             raise unknown_arenas(graph)
-        sizes = ArenaSizes(required.required_bytes, apart.head_bytes, apart.tail_bytes)
+        sizes = ArenaSizes(required.required_bytes, needs.head_bytes, needs.tail_bytes)
         way = best_division(sizes, self.banks, self._may(HEAD), self._may(TAIL))
         least = ArenaSizes(
-            least_required(keys["lower_bound_bytes"], required.parts), apart.least_head_bytes, apart.least_tail_bytes
+            least_required(keys["lower_bound_bytes"], required.parts), needs.least_head_bytes, needs.least_tail_bytes
         )
         status: Status = keys["status"]
         if way.excess(self.banks):
             never = keys["stopped"] != "interrupt" and never_divided(least, self.banks)
             status = "impossible" if never else "over_budget"
-        return self._divided({**keys, "status": status}, way, required.parts, apart)
+        return self._divided({**keys, "status": status}, way, required.parts, needs)
 
-    def _divided(self, keys: PlanKeys, way: Division, parts: RuntimeParts, apart: Apart) -> PlanKeys:
+    def _divided(self, keys: PlanKeys, way: Division, parts: RuntimeParts, needs: HeadAndTail) -> PlanKeys:
         names, total = [b.name for b in self.banks], sum(way.sizes)
         slow = sum(k * size for k, size in enumerate(way.sizes))
         figures = {**keys.get("search", {}), "slow_bytes": slow, "slow_lower_bound_bytes": slow}
@@ -65,12 +65,12 @@ class ArenaMemories:
             "required_bytes": total + self.reserve,
             "reserve_bytes": self.reserve or None,
             "runtime_arena_bytes": total,
-            "runtime_parts": apart.parts if way.apart else parts,
+            "runtime_parts": needs.parts if way.has_two_arrays else parts,
             "runtime_arenas": RuntimeArenas(
                 head_memory=names[way.head],
                 tail_memory=names[way.tail],
-                least_head_bytes=apart.least_head_bytes,
-                least_tail_bytes=apart.least_tail_bytes,
+                least_head_bytes=needs.least_head_bytes,
+                least_tail_bytes=needs.least_tail_bytes,
             ),
             "memories": [_memory(b, size) for b, size in zip(self.banks, way.sizes, strict=True)],
             "search": figures,

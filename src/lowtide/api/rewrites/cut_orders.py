@@ -111,7 +111,7 @@ class PartOrders:
         done = method.name != "exact" or schedule.stopped in ("proof", "interrupt")
         order = tuple(schedule.order)
         if not done and windows:
-            enough = max(schedule.lower_bound, self.goal.room(proposal.problem) or 0)
+            enough = max(schedule.lower_bound, self.goal.arena_budget(proposal.problem) or 0)
             order, seen = improved(memory, schedule.order, limits.share(_WINDOWS), enough)
             self.interrupted = self.interrupted or seen
         return proposal.in_order(order), done
@@ -125,7 +125,7 @@ class PartOrders:
 
     def enough(self, proposal: Proposal) -> int:
         """Bytes; no lower peak is of use."""
-        return max(self.least, self.goal.room(proposal.problem) or 0)
+        return max(self.least, self.goal.arena_budget(proposal.problem) or 0)
 
     def _settled(self, best: Proposal, before: Proposal, limits: Limits) -> Proposal:
         """The parts with each region in a low order of its own: from the order in turn, where that is no higher."""

@@ -171,7 +171,7 @@ class CutSearch:
             proposals = [(self, p) for p in self._proposals()]
         if not others:
             return proposals
-        room = self.goal.room(self.problem) or 0
+        room = self.goal.arena_budget(self.problem) or 0
         return sorted(
             [*proposals, *others],
             key=lambda each: (each[1].above_limit, max(room, each[1].required if self.keeps else each[1].peak)),
@@ -239,7 +239,7 @@ class CutSearch:
             self.uncut.order,
             search,
             accumulate="accumulate" in self.job.allow or self.problem.target.rule == "onnxruntime",
-            enough=self.goal.room(self.problem) or 0,
+            enough=self.goal.arena_budget(self.problem) or 0,
             most_ops=self.job.max_ops,
         )
         self.interrupted = self.interrupted or best.interrupted
@@ -259,7 +259,7 @@ class CutSearch:
         kept = self.problem.target.rule == "tflm" if too_large else self.keeps
         if graph.dialect != "onnx" or kept or (job.costs is not None and job.costs.timed):
             return False
-        room = self.goal.room(self.problem)
+        room = self.goal.arena_budget(self.problem)
         met = self.goal.budget is not None and room is not None and any(p.peak <= room for p in others)
         return "unjoined" in job.allow or too_large or (soon and not met)
 
@@ -269,7 +269,7 @@ class CutSearch:
         from lowtide.optimize.regions import Bounds
 
         search = self._until(_SEARCH)
-        bounds = Bounds(self.goal.room(self.problem) or 0, self.job.max_ops, self._most_nanoseconds)
+        bounds = Bounds(self.goal.arena_budget(self.problem) or 0, self.job.max_ops, self._most_nanoseconds)
         best, interrupted = best_forwarded(self.cutter, self.problem.memory, self.uncut.order, search, below, bounds)
         self.interrupted = self.interrupted or interrupted
         if best is None or interrupted or (0 < self.job.max_ops < len(best.parts.graph.ops)):
@@ -329,7 +329,7 @@ class CutSearch:
                 apart = Problem.of(problem.graph, replace(problem.target, overlap="never"))
                 ways += front_ways(cutter, apart.memory, order, limits, cost)
             return list({way.regions: way for way in ways}.values())
-        bounds = Bounds(self.goal.room(self.problem) or 0, self.job.max_ops, self._most_nanoseconds)
+        bounds = Bounds(self.goal.arena_budget(self.problem) or 0, self.job.max_ops, self._most_nanoseconds)
         ways = []
         if once is not None:  # nothing is recomputed where that gains nothing, or time is short
             half = limits.share(1 - _ONCE)
@@ -346,7 +346,7 @@ class CutSearch:
 
     def best_at_peak(self) -> Answer | None:
         """The best plan with tiles where the order of `uncut` is highest; None: there is none, or Ctrl-C came first."""
-        enough = max(self._of_user.least, self.goal.room(self.problem) or 0)
+        enough = max(self._of_user.least, self.goal.arena_budget(self.problem) or 0)
         tiles = PeakTiles(self.cutter, self.problem, self.uncut.order, enough, self.job.max_ops)
         proposal = tiles.lowest(self.limits)
         self.interrupted = self.interrupted or tiles.interrupted
@@ -433,7 +433,7 @@ def runtime_bytes(problem: Problem, graph: Graph) -> int:
     """Bytes that the runtime keeps for a graph's ops in addition to what is planned."""
     from lowtide.runtimes.registry import runtime_of
 
-    return MAX_BYTES - runtime_of(problem.target).room(graph, MAX_BYTES)
+    return MAX_BYTES - runtime_of(problem.target).arena_budget(graph, MAX_BYTES)
 
 
 def arena_bytes(problem: Problem, cutter: Cutter, way: Way) -> int | None:

@@ -122,7 +122,7 @@ class TileForTraffic(Move[Answer]):
 
     search: CutSpilling
     uncut: Answer
-    closes: bool = True
+    is_terminal: bool = True
 
     def find(self) -> Answer | None:
         """The best plan with tiles."""

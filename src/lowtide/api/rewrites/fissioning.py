@@ -87,7 +87,7 @@ class TileStep(Move[Answer]):
 
     step: _Step
     allow: tuple[str, ...]
-    closes: bool = True
+    is_terminal: bool = True
 
     @property
     def figures(self) -> Mapping[str, float]:

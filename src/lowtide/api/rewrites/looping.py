@@ -47,14 +47,14 @@ class Loops(Move[Answer]):
     goal: OneArena
     problem: Problem
     opening: Answer  # the best plan without loops
-    closes: bool = True
+    is_terminal: bool = True
 
     def propose(self, base: Answer, limits: Limits) -> Answer | None:
         """The best plan with loops."""
         from lowtide.transform.loops import LoopRules
 
         job, goal, problem, opening = self.job, self.goal, self.problem, self.opening
-        room = goal.room(problem) or 0
+        room = goal.arena_budget(problem) or 0
         with limits.interrupt:
             limits.tell("looking for loops")
         rules = LoopRules(problem.graph, problem.target, exact_bits=job.exact_bits)

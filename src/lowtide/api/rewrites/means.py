@@ -46,7 +46,7 @@ def _words(job: Job, graph: Graph) -> tuple[str, ...]:
         return ()
     if job.target.name.partition(",")[0] == "loops":
         return ("loops",)
-    if job.target.chains != "apart" or job.target.wholes_as_filed:
+    if job.target.chains != "apart" or job.target.aliases_keep_file_layout:
         return ("alias",) if _aliases(job.target) else ()
     bounded, timed = not (job.exact_bits or job.max_ops or job.goal.spread), job.costs is not None and job.costs.given
     if graph.dialect == "labels":

@@ -65,7 +65,7 @@ class Alias(Move[Answer]):
     goal: OneArena
     tried: int = 0  # choices that were ordered
     least: bool = False  # whether no choice of the last plan that was looked at needs less
-    closes: bool = True
+    is_terminal: bool = True
 
     @property
     def figures(self) -> dict[str, int]:
@@ -79,7 +79,7 @@ class Alias(Move[Answer]):
 
         best: Answer | None = None
         graph, target = base.problem.graph, base.problem.target
-        for enough in dict.fromkeys((self.goal.room(base.problem) or 0, 0)):
+        for enough in dict.fromkeys((self.goal.arena_budget(base.problem) or 0, 0)):
             look = limits.share(_LOOK)
             found = best_aliases(graph, target, base.order, look, enough=enough, seed=self.job.search.seed)
             self.tried, self.least = found.tried, found.least

@@ -76,7 +76,7 @@ def _passed(
     """The best plan with passes, or the one that there is."""
     from lowtide.optimize.checkpoints import least
 
-    room = goal.room(best.problem) if goal.budget is not None else None
+    room = goal.arena_budget(best.problem) if goal.budget is not None else None
     if room is None:
         runs = least(checkpoints, best.keys["peak_bytes"], most)
         tried = [] if runs is None else [_answer(job, goal, checkpoints, runs, limits)]

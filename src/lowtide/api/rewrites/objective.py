@@ -25,8 +25,12 @@ def objective_of(job: Job) -> Objective[Answer]:
 
 @dataclass(frozen=True)
 class LeastMemory:
-    """Tensors within the target's limit first, then the fewest required bytes; within a budget the least work, whose
-    unit is the same in all plans of a call."""
+    """Tensors within the target's limit first, then the fewest required bytes; within a budget the least work.
+
+    Work is the predicted time or the operations of plans that recompute, or that tile a training step, in one unit for
+    all plans of a call. All other plans count as equal work, so of them the one of fewer bytes is better. A search ends
+    with the first plan within the budget (`is_enough`): it does not look for the fastest of them.
+    """
 
     budget: int | None  # bytes that a plan may require; None: it is to require as few as possible
     op_bytes: int = 0  # bytes that each op counts for
@@ -34,7 +38,7 @@ class LeastMemory:
     thorough: bool = False
 
     def key(self, plan: Answer) -> Key:
-        """Bytes above the budget, or required bytes, behind any byte of a tensor above its limit; then work, required
+        """Bytes above the budget, or required bytes, after any byte of a tensor above its limit; then work, required
         bytes, operators, and the peak."""
         required = plan.keys["required_bytes"] + self.op_bytes * len(plan.graph.ops)
         above = required if self.budget is None else max(0, required - self.budget)

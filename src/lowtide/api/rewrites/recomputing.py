@@ -96,7 +96,7 @@ class RecomputeOrOffload(Move[Answer]):
     call: RecomputeCall
     bound: PriceBound  # on the time within the budget
     least_peak: PeakBound | None = None  # on the peak within the bound on time, where it is known
-    closes: bool = True
+    is_terminal: bool = True
 
     def propose(self, base: Answer, limits: Limits) -> Answer | None:
         """The best plan with repetitions."""
@@ -214,7 +214,7 @@ def _without(call: RecomputeCall) -> Answer:
         max_overhead=call.max_overhead,
     )
     keys: PlanKeys = {**call.swapping(call.once), "allow": list(call.job.allow), "recomputation": recomputation}
-    return replace(call.once, keys=_judged(call, keys))
+    return replace(call.once, keys=_with_status(call, keys))
 
 
 def _crowded_ops(call: RecomputeCall) -> list[int]:
@@ -338,7 +338,7 @@ def _roomier(
 ) -> tuple[int, ...]:
     """The same runs in an order that leaves the arena more room, if one is found that takes no more time; else as they
     are."""
-    other = roomier(problem, order, rewrites, call.goal.room(problem), call.limits)
+    other = roomier(problem, order, rewrites, call.goal.arena_budget(problem), call.limits)
     if other is None or call.host is None:
         return other or order
     first, second = (
@@ -369,10 +369,10 @@ def recomputation_keys(
     least = best.keys["peak_bytes"] == least_peak.bytes if least_peak is not None else planned == total + bound.units
     if call.job.search.require_optimal and keys["status"] == "ok" and not least:
         keys["status"] = "unproved"
-    return _judged(call, keys)
+    return _with_status(call, keys)
 
 
-def _judged(call: RecomputeCall, keys: PlanKeys) -> PlanKeys:
+def _with_status(call: RecomputeCall, keys: PlanKeys) -> PlanKeys:
     """What is impossible for an order of one graph is over budget, but where some op alone needs more, however often
     others run, and the search has come to an end."""
     from lowtide.optimize.recompute.sequence import least_possible

@@ -1,4 +1,8 @@
-"""Plans that change the graph: the plan that changes nothing, then one search over the moves of all means."""
+"""Plans that change the graph: the plan that changes nothing, then a search over the moves of one family.
+
+What the call allows decides the family (`_opening_and_moves`; a table is in `docs/architecture.md`). Families do not
+mix: a plan has row streaming, or a training step in tiles, or recomputation without tiles, or levels of tiles.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +44,7 @@ def solve_by_moves(job: Job, problem: Problem, limits: Limits) -> Answer:
     opening, moves = _opening_and_moves(job, problem, limits)
     incumbent = Incumbent(objective, opening)
     for k, start in enumerate(starts):
-        incumbent.offer(start, closes=k > 0)
+        incumbent.offer(start, is_terminal=k > 0)
     interrupted = opening.keys["stopped"] == "interrupt" or search(incumbent, moves, limits)
     best = incumbent.best
     keys: PlanKeys = {**best.keys}

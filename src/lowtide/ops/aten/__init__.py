@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from lowtide.ops.aten import attention, backward, movement, norms, products, windows
 from lowtide.ops.forms import Form, Pointwise, Reshape
+from lowtide.ops.kinds import kind_of
 from lowtide.ops.node import Node, NoForm, by_type
-from lowtide.ops.table import kind_of
 
 ROWS = by_type(windows.ROWS, products.ROWS, norms.ROWS, movement.ROWS, attention.ROWS, backward.ROWS)
-"""By name without overload. What is not here is in `POINTWISE`, elementwise or a view in `ops/table.py`, or opaque."""
+"""By name without overload. What is not here is in `POINTWISE`, elementwise or a view in `ops/kinds.py`, or opaque."""
 
 POINTWISE = frozenset(
     """

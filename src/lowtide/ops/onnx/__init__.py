@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lowtide.ops.forms import Along, Channelwise, Form, Pointwise, Reduction, Reshape
+from lowtide.ops.kinds import kind_of
 from lowtide.ops.node import Node, NoForm, by_type
 from lowtide.ops.onnx import blocked, movement, norms, products, resize, windows
-from lowtide.ops.table import kind_of
 
 ROWS = by_type(
     windows.ROWS, products.ROWS, norms.ROWS, movement.ROWS, resize.ROWS, blocked.ROWS,
     {"com.microsoft::QuickGelu": lambda node: Pointwise(cost=4, exact="kernel")},
 )  # fmt: skip
-"""What is not in here is elementwise or a view in `ops/table.py`, or opaque."""
+"""What is not in here is elementwise or a view in `ops/kinds.py`, or opaque."""
 
 _RANDOM = frozenset(
     {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}

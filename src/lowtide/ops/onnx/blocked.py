@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from lowtide.graph import Graph, Op
 from lowtide.ops.forms import Along, Form
+from lowtide.ops.kinds import kind_of
 from lowtide.ops.node import Node
 from lowtide.ops.onnx import resize, windows
-from lowtide.ops.table import kind_of
 
 DOMAIN = "com.microsoft.nchwc"
 ROWS_DIM = 2

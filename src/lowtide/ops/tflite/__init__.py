@@ -7,12 +7,12 @@ Quantised kernels give the same bits for a part, since each element is requantis
 from __future__ import annotations
 
 from lowtide.ops.forms import Form, Pointwise, Reshape
+from lowtide.ops.kinds import kind_of
 from lowtide.ops.node import Node, NoForm, by_type
-from lowtide.ops.table import kind_of
 from lowtide.ops.tflite import movement, products, windows
 
 ROWS = by_type(windows.ROWS, products.ROWS, movement.ROWS)
-"""What is not in here is in `POINTWISE`, elementwise or a view in `ops/table.py`, or opaque."""
+"""What is not in here is in `POINTWISE`, elementwise or a view in `ops/kinds.py`, or opaque."""
 
 POINTWISE = frozenset(
     {"BITCAST", "BITWISE_XOR", "BROADCAST_ARGS", "DEQUANTIZE", "HARD_SWISH", "QUANTIZE", "RIGHT_SHIFT", "ZEROS_LIKE"}

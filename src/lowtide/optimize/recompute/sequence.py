@@ -15,7 +15,7 @@ from lowtide._core import SequenceProblem, SequenceResult, cut_starts, search_se
 from lowtide.analyse.model import MemoryModel
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Kind
-from lowtide.ops.table import names_only
+from lowtide.ops.kinds import names_only
 from lowtide.optimize.recompute.costs import Costs, costs_of
 from lowtide.sizes import format_size, round_up
 from lowtide.stop import Limits, Progress

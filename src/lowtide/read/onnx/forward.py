@@ -18,7 +18,7 @@ from contextlib import suppress
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from lowtide.ops.table import kind_of
+from lowtide.ops.kinds import kind_of
 from lowtide.read.onnx.attributes import default_domain, has_subgraph
 from lowtide.read.onnx.contrib import contrib_types, standard_node
 from lowtide.read.onnx.proto import protobuf_classes

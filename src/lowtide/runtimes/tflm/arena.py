@@ -22,8 +22,8 @@ from lowtide.plan import RuntimeFigure, RuntimeParts, Sure
 from lowtide.read.tflite.model import TfliteFile, TfliteModel
 from lowtide.rules.tflm.libraries import BEYOND, LIBRARIES, Library
 from lowtide.rules.tflm.rule import ALIGNMENT, NPU, TflmRule
-from lowtide.runtimes.base import Apart, Planned, Required, Runtime
-from lowtide.runtimes.tflm.builds import I386, SHORT_ENUMS, X86_64, Build, apart_for, build_for
+from lowtide.runtimes.base import HeadAndTail, Planned, Required, Runtime
+from lowtide.runtimes.tflm.builds import I386, SHORT_ENUMS, X86_64, Build, build_for, two_arena_build
 from lowtide.runtimes.tflm.offline import emptied_tensors, listed_offsets, without_elements
 from lowtide.runtimes.tflm.persistent import arena_parts
 from lowtide.runtimes.tflm.planner import tflm_head
@@ -54,7 +54,7 @@ class Tflm(Runtime):
 
     arenas: ClassVar[int] = 2
 
-    def room(self, graph: Graph, available: int) -> int:
+    def arena_budget(self, graph: Graph, available: int) -> int:
         """What the tail leaves for the head, which ends at a multiple of 16."""
         graph = _in_file(graph)
         file = graph.file
@@ -92,33 +92,35 @@ class Tflm(Runtime):
             return None
         return self._arena(file.model, graph, graph.own_order, file.offline_plan())
 
-    def apart(self, graph: Graph, order: Sequence[int], required: Required, lower_bound: int) -> Apart | None:
+    def head_and_tail(
+        self, graph: Graph, order: Sequence[int], required: Required, lower_bound: int
+    ) -> HeadAndTail | None:
         """What `MicroAllocator::Create` needs with two arrays, for the same head. None without a .tflite file."""
         file = graph.file
         if not isinstance(file, TfliteFile):
             return None
         heads, tails, exact = [], [], []
         for kernels, target in self._named().items():
-            of_kernels = arena_parts(file.model, graph, order, apart_for(target))
+            of_kernels = arena_parts(file.model, graph, order, two_arena_build(target))
             head = required.each[kernels].planned_bytes if required.each else required.planned_bytes
             heads.append((of_kernels.head_arena(head), max(of_kernels.planning_bytes, of_kernels.preparing_bytes)))
             tails.append(of_kernels.persistent_bytes)
             exact.append(of_kernels.exact and of_kernels.head_arena(head) > of_kernels.preparing_bytes)
-        least_head, least_tail = least_apart(file.model, graph, self.target, lower_bound)
+        least_head, least_tail = least_head_and_tail(file.model, graph, self.target, lower_bound)
         parts = msgspec.structs.replace(
             required.parts,
             planned=required.planned_bytes,
             persistent=max(tails),
             planning=max(planning for _, planning in heads),
             exact=all(exact) and not required.parts.unknown,
-            build=apart_for(self.target).words
+            build=two_arena_build(self.target).words
             if not required.each
-            else f"{apart_for(self.target).place}, each with the kernels that take most of it",
+            else f"{two_arena_build(self.target).place}, each with the kernels that take most of it",
             decided_by="",
             arenas={},
             beyond={},
         )
-        return Apart(max(size for size, _ in heads), max(tails), least_head, least_tail, parts)
+        return HeadAndTail(max(size for size, _ in heads), max(tails), least_head, least_tail, parts)
 
     def keeps_own_plan(self, graph: Graph) -> bool:
         """Whether Vela compiled the file: its commands hold places in the arena."""
@@ -267,11 +269,11 @@ def least_parts(model: TfliteModel, graph: Graph, target: Target) -> Least:
     return Least(min(tails) - _spared_scratch(graph, target), max(0, min(planning)), _least_head(graph, target))
 
 
-def least_apart(model: TfliteModel, graph: Graph, target: Target, lower_bound: int) -> tuple[int, int]:
+def least_head_and_tail(model: TfliteModel, graph: Graph, target: Target, lower_bound: int) -> tuple[int, int]:
     """The same for an arena for the head and one for the tail, for plans whose head has a lower bound."""
     heads, tails = [], []
     for build in _open(target):
-        parts = arena_parts(model, graph, graph.own_order, replace(build, recording=False, pip=False, apart=True))
+        parts = arena_parts(model, graph, graph.own_order, replace(build, recording=False, pip=False, two_arenas=True))
         heads.append(parts.planning_bytes)
         tails.append(parts.persistent_bytes - parts.optional_bytes)
     least = _least_head(graph, target)

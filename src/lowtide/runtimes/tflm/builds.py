@@ -29,8 +29,8 @@ PLANNER_BUFFER = 40  # bytes of `GreedyMemoryPlanner` for each buffer that it pl
 class Build:
     """A build of TFLM, and how it is used.
 
-    `recording`: with RecordingMicroAllocator, which pip's interpreter has, instead of a plain MicroInterpreter.
-    `pip`: the package's own build. `kernels`, `simd`: whose kernels, and for which instructions. `apart`: with an arena
+    `recording`: with RecordingMicroAllocator, which pip's interpreter has, instead of a plain MicroInterpreter. `pip`:
+    the package's own build. `kernels`, `simd`: whose kernels, and for which instructions. `two_arenas`: with an arena
     for the head and one for the tail, as `MicroAllocator::Create` takes them, instead of one for both.
     """
 
@@ -39,7 +39,7 @@ class Build:
     pip: bool = True
     kernels: Library = "reference"
     simd: Simd = "dsp"
-    apart: bool = False
+    two_arenas: bool = False
 
     def size(self, layout: str) -> tuple[int, int]:
         """Size and alignment of a struct (see `layout.py`)."""
@@ -49,7 +49,7 @@ class Build:
     def place(self) -> str:
         """The build without its kernels, for screens."""
         how = "RecordingMicroAllocator" if self.recording else "a plain MicroInterpreter"
-        how += " and two arenas" if self.apart else ""
+        how += " and two arenas" if self.two_arenas else ""
         where = "pip's build for x86-64" if self.pip else f"{8 * self.abi.pointer}-bit builds with {how}"
         return f"{where}{' and short enums' if self.abi.enum == 1 else ''}"
 
@@ -66,7 +66,7 @@ class Build:
     @cached_property
     def allocators(self) -> tuple[tuple[int, int], ...]:
         """What the interpreter makes of itself before it looks at a model, each with size and alignment."""
-        if self.apart:
+        if self.two_arenas:
             return tuple(self.size(layout) for layout in ("4p", "6pib", "p2i4p2ipb", "p4pb3p", "2p"))
         memory, allocator = "2p5ppi", "p4pb3p"
         if self.recording:
@@ -126,6 +126,6 @@ def build_for(target: Target) -> Build:
     return Build(abi, recording, pip, kernels, target.simd)
 
 
-def apart_for(target: Target) -> Build:
+def two_arena_build(target: Target) -> Build:
     """The same with an arena for the head and one for the tail; an allocator with two arenas records nothing."""
-    return replace(build_for(target), recording=False, pip=False, apart=True)
+    return replace(build_for(target), recording=False, pip=False, two_arenas=True)

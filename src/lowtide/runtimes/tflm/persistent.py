@@ -53,16 +53,16 @@ class ArenaParts:
 
 
 class _Tail:
-    """Bytes taken from the end of an arena whose end is aligned; `apart` if the head has an arena of its own."""
+    """Bytes taken from the end of an arena whose end is aligned; `two_arenas` if the head has an arena of its own."""
 
-    def __init__(self, *, apart: bool = False) -> None:
+    def __init__(self, *, two_arenas: bool = False) -> None:
         self.used = 0
-        self.apart = apart
+        self.two_arenas = two_arenas
 
     @property
     def tail_bytes(self) -> int:
         """Bytes of it in the head's arena."""
-        return 0 if self.apart else self.used
+        return 0 if self.two_arenas else self.used
 
     def take(self, size: int, alignment: int = 16) -> None:
         self.used = _up(self.used + size, alignment)
@@ -70,7 +70,7 @@ class _Tail:
 
 def arena_parts(model: TfliteModel, graph: Graph, order: Sequence[int], build: Build = PIP) -> ArenaParts:
     """Play TFLM's start through for the operators of subgraph 0 in `order`, and those of the others in the file's."""
-    tail = _Tail(apart=build.apart)
+    tail = _Tail(two_arenas=build.two_arenas)
     for size, alignment in build.allocators:
         tail.take(size, alignment)
     _take_many(tail, build.subgraph, len(model.subgraphs))

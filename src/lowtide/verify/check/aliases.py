@@ -249,7 +249,7 @@ class _Watch:
 
     def _dims(self, t: int) -> list[int]:
         """Dimensions as they lie in memory, the slowest first."""
-        last = self.target.channels_last and not self.target.wholes_as_filed
+        last = self.target.channels_last and not self.target.aliases_keep_file_layout
         return list(memory_dims(self.graph, t, channels_last=last))
 
     def _rows_of(self, t: int, dim: int) -> int:

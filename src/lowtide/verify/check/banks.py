@@ -218,7 +218,7 @@ def check_arenas(plan: Plan, memories: list[PlanMemory], arenas: RuntimeArenas, 
         raise VerificationError("runtime_arenas", "head and tail lie in memories that the plan has not, or has twice")
     expected = dict.fromkeys(held, 0)
     head = round_up(parts.planned, parts.alignment)
-    if arenas.apart:
+    if arenas.has_two_arrays:
         expected[arenas.head_memory] = max(head, parts.planning)
         expected[arenas.tail_memory] = parts.persistent
     else:
@@ -227,7 +227,7 @@ def check_arenas(plan: Plan, memories: list[PlanMemory], arenas: RuntimeArenas, 
         if held[name] != size:
             raise VerificationError("runtime_arenas", f"{name} holds {held[name]} bytes, and the parts say {size}")
     where = f"head in {arenas.head_memory}, tail in {arenas.tail_memory}"
-    return where if arenas.apart else f"head and tail in {arenas.head_memory}"
+    return where if arenas.has_two_arrays else f"head and tail in {arenas.head_memory}"
 
 
 def arenas_never_fit(plan: Plan) -> bool:

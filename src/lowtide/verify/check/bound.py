@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import gcd
 
-from lowtide.certificates import CutCertificate, SearchCertificate
+from lowtide.certificates import CutCertificate, NoCertificate, SearchCertificate
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind
 from lowtide.plan import Plan, least_required
@@ -88,8 +88,10 @@ def check_bound(graph: Graph, plan: Plan, memory: CheckedMemory) -> tuple[str, s
             )
         given = next_footprint(memory, certificate.refuted_bytes)
         seen, note = f"a search refuted {certificate.refuted_bytes:,} B", "bound: by search; --prove searches again"
-    else:
+    elif isinstance(certificate, NoCertificate):
         given, seen, note = 0, "no certificate", "bound: footprint of a single op"
+    else:
+        raise VerificationError("certificate", f"nothing here checks a {type(certificate).__name__}")
     if single >= bound and given < bound:
         return f"{seen}; a single op needs {single:,} B", "bound: footprint of a single op"
     if bound > given:

@@ -13,7 +13,7 @@ from math import ceil
 
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Op
-from lowtide.ops.table import names_only
+from lowtide.ops.kinds import names_only
 from lowtide.rewrites import PriceArc, PriceCertificate
 from lowtide.verify.check.memory import CheckedMemory
 from lowtide.verify.check.order import ancestors, descendants, needed

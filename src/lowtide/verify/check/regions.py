@@ -28,9 +28,9 @@ from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.access import Access
 from lowtide.ops.forms import Concat
 from lowtide.ops.index import Index
+from lowtide.ops.kinds import kind_of
 from lowtide.ops.meaning import Meaning, meaning
 from lowtide.ops.part import spelling
-from lowtide.ops.table import kind_of
 from lowtide.plan import Plan
 from lowtide.rewrites import Sections
 from lowtide.sizes import format_size

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind, Op
-from lowtide.ops.table import names_only
+from lowtide.ops.kinds import names_only
 from lowtide.plan import Plan
 from lowtide.rewrites import ConcatElimination, CutRegion, Recompute, Replaced, Sections, Split, Sums, Swap, TensorAlias
 from lowtide.target import Target

@@ -240,10 +240,12 @@ def _least_above(plan: Plan, parts: RuntimeParts) -> bool:
     """Whether some part is said to take more at least, in any plan and build, than in this one."""
     beyond_head, head = parts.least_beside, parts.least_head
     arenas, block = plan.runtime_arenas, plan.runtime_arena_bytes or 0
-    planning = parts.planning + (parts.persistent if arenas is not None and arenas.apart else 0)  # of one array
+    planning = parts.planning + (
+        parts.persistent if arenas is not None and arenas.has_two_arrays else 0
+    )  # of one array
     above = parts.least_planning > planning or (beyond_head is not None and beyond_head > parts.persistent)
     if arenas is not None:
-        tail = parts.persistent if arenas.apart else block
+        tail = parts.persistent if arenas.has_two_arrays else block
         above = above or arenas.least_tail_bytes > tail or arenas.least_head_bytes > block
     return above or (head is not None and head > parts.planned)
 
@@ -259,7 +261,7 @@ def _check_parts(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory
         raise VerificationError("runtime_arena", "the parts are said to need more at least than they take here")
     if parts is None or not _plans_head(plan, parts):
         raise VerificationError("runtime_arena", f"the parts of {block} bytes are not there, or plan another arena")
-    apart = plan.runtime_arenas is not None and plan.runtime_arenas.apart
+    apart = plan.runtime_arenas is not None and plan.runtime_arenas.has_two_arrays
     head = round_up(parts.planned, parts.alignment)
     needed = max(head, parts.planning) + parts.persistent if apart else max(head + parts.persistent, parts.planning)
     if block != needed:

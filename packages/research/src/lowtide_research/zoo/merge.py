@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lowtide.graph import Graph, Kind, Op
-from lowtide.ops.table import kind_of
+from lowtide.ops.kinds import kind_of
 from lowtide.transform.rename import of_ops, reading
 
 CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})

@@ -73,6 +73,9 @@ def slower_of(slower: float | str | None) -> float | None:
 def check_call(torch: Any, model: Any, loss_fn: Any) -> None:
     """That a module and a loss are what they are called, so that torch's words about them need not be read. Raises
     `InputError`: one of them is something else."""
+    for value, what in ((model, "the model"), (loss_fn, "loss_fn")):
+        if isinstance(value, type):
+            raise InputError(f"{what} is the class {value.__name__}; make one, as {value.__name__}(...)")
     if not isinstance(model, torch.nn.Module):
         raise InputError(f"the model is of type {type(model).__name__}; give a torch.nn.Module")
     if isinstance(model, torch.jit.ScriptModule):

@@ -12,7 +12,7 @@ import pytest
 from lowtide.read.tflite.model import parse_tflite
 from lowtide.read.tflite.reader import graph_of
 from lowtide.rules.tflm.rule import TflmRule
-from lowtide.runtimes.tflm.builds import I386, X86_64, Build, apart_for
+from lowtide.runtimes.tflm.builds import I386, X86_64, Build, two_arena_build
 from lowtide.runtimes.tflm.persistent import ArenaParts, arena_parts
 from lowtide.runtimes.tflm.planner import tflm_head
 from lowtide.target import resolve
@@ -39,15 +39,15 @@ def parts_of(data: bytes, build: Build) -> tuple[int, ArenaParts]:
 def test_sizeof_of_the_allocators():
     """PersistentArenaBufferAllocator and NonPersistentArenaBufferAllocator, as a compiler says (bench/tflm32)."""
     for abi, sizes in ((I386, [(16, 4), (32, 4)]), (X86_64, [(32, 8), (56, 8)])):
-        assert list(Build(abi, False, False, apart=True).allocators[:2]) == sizes
+        assert list(Build(abi, False, False, two_arenas=True).allocators[:2]) == sizes
 
 
 def test_the_build_of_a_target_has_no_recording_allocator():
     """Whoever makes two arenas makes them himself; else it is the target's build."""
-    build = apart_for(resolve("tflm"))
-    assert (build.apart, build.recording, build.pip, build.abi) == (True, False, False, X86_64)
+    build = two_arena_build(resolve("tflm"))
+    assert (build.two_arenas, build.recording, build.pip, build.abi) == (True, False, False, X86_64)
     assert "two arenas" in build.words
-    assert apart_for(resolve("tflm,pointer=32,kernels=cmsis_nn")).kernels == "cmsis_nn"
+    assert two_arena_build(resolve("tflm,pointer=32,kernels=cmsis_nn")).kernels == "cmsis_nn"
 
 
 @pytest.mark.parametrize("make", [branches, residual])
@@ -56,7 +56,7 @@ def test_two_arrays_take_what_one_does(make, name: str):
     """The head is the same; both together are 0 to 48 bytes more, or more by what starting needs beside the head."""
     data, build = make().bytes(), BUILDS[name]
     head, one = parts_of(data, build)
-    same, two = parts_of(data, replace(build, apart=True))
+    same, two = parts_of(data, replace(build, two_arenas=True))
     assert head == same
     assert 0 <= two.persistent_bytes - one.persistent_bytes <= 48
     assert two.head_arena(head) == max(head, two.planning_bytes, two.preparing_bytes)
@@ -77,7 +77,7 @@ def test_operators_as_measured_in_builds(name: str):
         net = Net(int(seed))
         given, out = kinds()[kind, variant](random.Random(row["model"]), net)
         net.ends(given, [out])
-        head, parts = parts_of(net.bytes(), replace(BUILDS[name], apart=True))
+        head, parts = parts_of(net.bytes(), replace(BUILDS[name], two_arenas=True))
         size = parts.head_arena(head)
         assert parts.persistent_bytes == row["tail"], row["model"]
         assert size == row["head"] or (size == parts.preparing_bytes and size > row["head"]), row["model"]

@@ -144,7 +144,7 @@ def _width(entry: Entry) -> int:
     return struct.calcsize(f"<{entry.form}") if isinstance(entry, Number) else 4
 
 
-def with_front(root: Table, old: bytes, identifier: bytes) -> bytes:
+def with_head(root: Table, old: bytes, identifier: bytes) -> bytes:
     """A file whose root is a new table, and behind it the old file."""
     front = _Front()
     struct.pack_into("<I4s", front.out, 0, front.emit(root), identifier)

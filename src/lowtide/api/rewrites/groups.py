@@ -1,4 +1,7 @@
-"""Transformations that do not go into one plan: row loops, and tiles or recomputation. Each group is planned apart."""
+"""Transformations that do not go into one plan: row streaming, and tiles or recomputation.
+
+Each group has a search of its own, with its share of the time; the plan of fewer bytes is kept.
+"""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def _goal(p: Any, *, fit: bool = False) -> None:
     """What is asked of a plan."""
     from lowtide.api.default.request import MEANS
 
-    does = "find the largest size that fits into" if fit else "find the fastest plan that fits into"
+    does = "find the largest size that fits into" if fit else "take the fastest plan of those tried that fits into"
     p.add_argument(
         "--budget", metavar="SIZE",
         help=f"{does} this much memory, as 256KiB or 80MB; for onnxruntime: process memory above the about 49 MiB "

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from lowtide.ops.table import TABLE, kind_of
+from lowtide.ops.kinds import TABLE, kind_of
 
 
 def test_no_type_has_two_rows():

@@ -1,7 +1,8 @@
-"""What each op type is, one row per kind: a table instead of branches.
+"""The table of op kinds: which op types are views, which are elementwise, and what their kernels may overwrite.
 
-Names are ONNX's (default domain), TFLite's builtin codes and ATen's (without the overload). A type that is not in
-the table is neither a view nor elementwise.
+It knows an op by its type alone, in all formats; an operator table (`lowtide.ops.meaning`) reads all of the op, in one
+dialect. Names are ONNX's (default domain), TFLite's builtin codes and ATen's (without the overload). A type that is not
+in the table is neither a view nor elementwise.
 """
 
 from __future__ import annotations
