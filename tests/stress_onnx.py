@@ -38,9 +38,9 @@ from lowtide_research.bench.machine import machine
 from support.drawn_onnx import drawn_model
 
 WORDS = (
-    "fission", "fission", "fission,halos", "fission,halos", "fission,seams,halos", "seams", "fission,rounds",
-    "fission,unjoined", "fission,recompute", "recompute", "alias", "fission,alias", "fission,exact",
-    "fission,halos,rounds,recompute", "fission,unjoined,recompute,alias",
+    "tile", "tile", "tile,recompute-halos", "tile,recompute-halos", "tile,concat,recompute-halos", "concat",
+    "tile,nest-tiles", "tile,unmaterialised", "tile,recompute", "recompute", "alias", "tile,alias", "tile,exact",
+    "tile,recompute-halos,nest-tiles,recompute", "tile,unmaterialised,recompute,alias",
 )  # fmt: skip
 TARGETS = ("strict", "generic", "generic", "onnxruntime")
 PLANS, ASKED = 2, 5
@@ -132,8 +132,8 @@ def settings(random: Random) -> dict[str, Any]:
     """What a plan is asked for."""
     words = random.choice(WORDS)
     given: dict[str, Any] = {"allow": words, "target": random.choice(TARGETS), "time": SECONDS, "seed": 1}
-    if words == "fission,exact":
-        given |= {"allow": "fission", "exact_bits": True}
+    if words == "tile,exact":
+        given |= {"allow": "tile", "exact_bits": True}
     if "recompute" in words:
         given["max_overhead"] = random.choice(("10%", "50%", "100%"))
         given["target"] = "strict" if given["target"] == "onnxruntime" else given["target"]

@@ -10,7 +10,7 @@ import pytest
 from reference_plans import RECORD, Answer, Question, not_monotone, read, worse, write
 
 FIXED = Question("zoo:nasnet_a_cifar", "strict", "", "", "", "20")
-CUT = replace(FIXED, allow="fission")
+CUT = replace(FIXED, allow="tile")
 BEST = Answer("ok", "proof", 90, 80, 80, "Search", 0.05, 1.0, 7)
 
 

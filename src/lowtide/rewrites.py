@@ -73,20 +73,32 @@ class Recompute(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     more: list[Replaced] = []
 
 
-ALLOWED = (
-    "fission",
-    "halos",
-    "unjoined",
-    "rounds",
-    "seams",
-    "accumulate",
-    "recompute",
-    "swap",
-    "merge",
+TRANSFORMATIONS = (
+    "tile",
+    "recompute-halos",
+    "nest-tiles",
+    "concat",
     "alias",
-    "loops",
+    "recompute",
+    "merge",
+    "offload",
+    "row-streaming",
 )
-"""What a plan may be allowed to change."""
+"""The names of what a plan may change (docs/means.md)."""
+
+ALLOWED = (*TRANSFORMATIONS, "unmaterialised", "accumulate")
+"""These, and settings of tiling and of concat elimination that only research has."""
+
+RENAMED = {
+    "fission": "tile",
+    "halos": "recompute-halos",
+    "rounds": "nest-tiles",
+    "seams": "concat",
+    "unjoined": "unmaterialised",
+    "swap": "offload",
+    "loops": "row-streaming",
+}
+"""Former names, and what they are called now."""
 
 ALL = "all"
 """The word that means all of these that a model, its target and a goal have."""

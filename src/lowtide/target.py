@@ -359,7 +359,7 @@ DESCRIPTIONS = {
     "strict": "no aliasing but the graph's own, nothing in place, alignment 1 (SERENITY, Zhong et al., COSMA)",
     "hmcos": "as strict, but an elementwise or reshape-like op takes over its first input if that dies (HMCOS)",
     "generic": "views share storage, elementwise ops may run in place, inputs are not overwritten, alignment 64",
-    "loops": "a compiler whose code loops over rows (--allow loops): as generic, inputs overwritten, alignment 16",
+    "loops": "a compiler that streams rows (--allow row-streaming): as generic, inputs overwritten, alignment 16",
     "tflm": "TensorFlow Lite Micro: outputs over, or behind what is read of, inputs that die, whose kernels ever run",
     "tflite": "LiteRT without delegates: its planner's sharing, inputs kept to the end, 64 bytes",
     "onnxruntime": "its CPU kernels' aliases and in-place, the caller's inputs not counted, steps of 256 bytes",

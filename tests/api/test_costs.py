@@ -32,7 +32,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _plan(model: Path, **settings: Any) -> Plan:
-    return lowtide.research.plan(model, target="strict", allow="fission", **settings)
+    return lowtide.research.plan(model, target="strict", allow="tile", **settings)
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +133,7 @@ def test_what_a_plan_says_of_time_is_checked(key: str, value: Any, model: Path, 
 def test_wrong_calls_say_so(settings: dict[str, Any], says: str, model: Path) -> None:
     """In a line."""
     with pytest.raises(lowtide.InputError, match=says):
-        lowtide.research.plan(model, **{"target": "strict", "allow": "fission"} | settings)
+        lowtide.research.plan(model, **{"target": "strict", "allow": "tile"} | settings)
 
 
 def test_the_commands(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -141,7 +141,7 @@ def test_the_commands(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     FILE.save(tmp_path / "cost.json")
     given = ["--target", "strict", "--cost", str(tmp_path / "cost.json")]
     out = tmp_path / "p.json"
-    words = ["research", "plan", str(model), *given, "--allow", "fission", "--max-overhead", "20%", "--plan", str(out)]
+    words = ["research", "plan", str(model), *given, "--allow", "tile", "--max-overhead", "20%", "--plan", str(out)]
     assert main(words) == 0
     assert "from a roofline" in capsys.readouterr().out
     assert main(["verify", str(model), str(out)]) == 0

@@ -33,7 +33,7 @@ def test_peaks_fall_and_ops_rise(path: Path) -> None:
         assert other.peak_bytes < one.peak_bytes
         assert other.ops > one.ops
     for point in curve.points[1:]:
-        few = lowtide.research.plan(path, target="strict", allow="fission", max_ops=point.ops)
+        few = lowtide.research.plan(path, target="strict", allow="tile", max_ops=point.ops)
         assert few.peak_bytes <= point.peak_bytes
         assert len(few.order) <= point.ops
     assert "points=" in repr(curve)

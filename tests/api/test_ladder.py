@@ -48,12 +48,10 @@ def test_each_rung_is_reached(model: Path, seen: Inspection) -> None:
     """A plan of that kind fits the size that is said."""
     for rung in seen.ladder:
         if rung.how == "cuts":
-            cut = lowtide.research.plan(model, target="strict", allow="fission", budget=rung.bytes)
+            cut = lowtide.research.plan(model, target="strict", allow="tile", budget=rung.bytes)
             assert cut.peak_bytes <= rung.bytes
         elif rung.how == "cuts and slow memory":
-            plan = lowtide.research.plan(
-                model, target="strict", memories={"fast": rung.bytes}, allow="fission", time=10
-            )
+            plan = lowtide.research.plan(model, target="strict", memories={"fast": rung.bytes}, allow="tile", time=10)
             assert plan.moves is not None
             assert (plan.traffic_bytes or 0) <= (rung.traffic_bytes or 0)
 
@@ -125,7 +123,7 @@ def test_what_a_runtime_keeps_for_each_op_is_counted(tmp_path: Path, capsys: pyt
         assert before.arena_bytes is not None
         assert after.arena_bytes is not None
         assert after.arena_bytes < before.arena_bytes
-        plan = lowtide.research.plan(model, target="tflm", allow="fission", budget=after.arena_bytes)
+        plan = lowtide.research.plan(model, target="tflm", allow="tile", budget=after.arena_bytes)
         assert plan.required_bytes <= after.arena_bytes
     assert main(["inspect", str(model), "--target", "tflm"]) == 0
     assert f"{own.arena_bytes:,}  file order" in capsys.readouterr().out

@@ -52,7 +52,7 @@ def test_every_op_is_measured(level: str, model: Path, tmp_path: Path, capsys: p
     assert whole.by["measured"] == len(graph.ops)
     assert len(file.entries) > len(graph.ops)
     assert len({of_entry(entry) for entry in file.entries}) == len(file.entries)
-    plan = lowtide.research.plan(model, target="onnxruntime", allow="fission", cost=out)
+    plan = lowtide.research.plan(model, target="onnxruntime", allow="tile", cost=out)
     assert plan.cost is not None
     assert plan.cost.level == level
     assert plan.cost.measured > 0
@@ -77,7 +77,7 @@ def test_plans_for_a_bound_are_run(model: Path, tmp_path: Path, capsys: pytest.C
     file, _ = read_cost(out)
     assert 1 <= len(file.trials) <= 2 * _TRIES
     assert "plans that were run" in capsys.readouterr().out
-    plan = lowtide.research.plan(model, target="onnxruntime", allow="fission", cost=out, max_overhead=3.0)
+    plan = lowtide.research.plan(model, target="onnxruntime", allow="tile", cost=out, max_overhead=3.0)
     assert plan.cost is not None
     assert plan.cost.overhead <= 3.0
 
@@ -102,7 +102,7 @@ def test_the_plan_for_a_bound_is_one_that_was_run(model: Path, monkeypatch: pyte
     assert cut
     assert all(order in [sorted(op.id for op in graph.ops) for graph in run] for order in cut)
     graph = lowtide.load(model)
-    plan = lowtide.research.plan(graph, target="onnxruntime", allow="fission", cost=file, max_overhead=0.5)
+    plan = lowtide.research.plan(graph, target="onnxruntime", allow="tile", cost=file, max_overhead=0.5)
     costs = CostModel(file, Cutter(graph))
     added_up = costs.parts(part_graph(plan, graph)).nanoseconds / costs.untiled().nanoseconds - 1
     ran = [trial.measured for trial in file.trials if trial.predicted == float(f"{added_up:.4g}")]

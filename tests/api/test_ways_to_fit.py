@@ -64,7 +64,7 @@ def test_a_smaller_input_is_named_with_its_sizes(tmp_path, capsys):
 def test_what_is_allowed_already_is_no_rung(tmp_path):
     """A plan that may cut is not told to cut."""
     path = _chain(tmp_path, 32)
-    ways = lowtide.research.ways_to_fit(path, budget="2KiB", allow="fission")
+    ways = lowtide.research.ways_to_fit(path, budget="2KiB", allow="tile")
     assert not [way for way in ways if way.how == "cuts"]
 
 
@@ -90,7 +90,7 @@ def test_rungs_that_the_time_is_over_for_have_no_figure(tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules["lowtide.api.ways_to_fit"], "LADDER_SECONDS", -1.0)
     _, *others = lowtide.research.ways_to_fit(_chain(tmp_path, 32), budget="48KiB")
     assert {(way.required_bytes, way.fits) for way in others} == {(None, False)}
-    assert any("--allow fission" in way.command for way in others)
+    assert any("--allow tile" in way.command for way in others)
 
 
 @pytest.mark.slow

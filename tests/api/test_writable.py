@@ -18,18 +18,18 @@ def too_late(*_: object, **__: object) -> None:
 
 
 STEP = "zoo:magis_unet:batch=4,width=8,image=64"
-BOTH = ["--allow", "recompute,fission", "--max-overhead", "10%"]
+BOTH = ["--allow", "recompute,tile", "--max-overhead", "10%"]
 REFUSED = {
-    "swap as a model": (["m.graph.json", "--allow", "swap", "--budget", "60%", "-o", "out.graph.json"], "offloaded"),
-    "swap as a layout": (["m.graph.json", "--allow", "recompute,swap", "--budget", "60%", "--table", "t.txt"], "swap"),
+    "swap as a model": (["m.graph.json", "--allow", "offload", "--budget", "60%", "-o", "out.graph.json"], "offloaded"),
+    "swap as a layout": (["m.graph.json", "--allow", "recompute,offload", "--budget", "9", "--table", "t"], "offload"),
     "runs as a graph": (["m.graph.json", "--allow", "recompute", "--budget", "60%", "-o", "o.json"], "only ONNX files"),
     "runs as a layout": (["m.onnx", "--allow", "recompute", "--budget", "60%", "--header", "h.h"], "a layout cannot"),
-    "loops as a model": (["m.onnx", "--allow", "loops", "--target", "loops", "-o", "out.onnx"], "streams rows"),
+    "loops as a model": (["m.onnx", "--allow", "row-streaming", "--target", "loops", "-o", "out.onnx"], "streams rows"),
     "parts of a step": ([STEP, *BOTH, "-o", "out.graph.json"], "a tiled training step"),
     "parts of a step as a layout": ([STEP, *BOTH, "--usmp", "u.json"], "a tiled training step"),
     "a snippet for nobody": (["m.onnx", "--snippet", "s.py"], "plan with --target onnxruntime"),
     "a snippet without its model": (
-        ["m.onnx", "--target", "onnxruntime", "--allow", "fission", "--snippet", "s.py"], "write that with -o"
+        ["m.onnx", "--target", "onnxruntime", "--allow", "tile", "--snippet", "s.py"], "write that with -o"
     ),
     "a buffer plan for nobody": (["m.onnx", "--buffer-plan", "b.h"], "for TFLM"),
     "commands without moves": (["m.onnx", "--commands", "c.txt"], "name the memories"),

@@ -105,7 +105,7 @@ def test_rows_are_streamed_where_the_budget_is_met_without(tmp_path: Path, capsy
     words = [str(model), "--budget", "1MiB"]
     assert main(["emit", *words, "-o", str(tmp_path / "c"), "-v"]) == 0
     assert "in 1 loop" in capsys.readouterr().out
-    assert main(["research", "plan", *words, "--target", "loops", "--allow", "loops"]) == 0
+    assert main(["research", "plan", *words, "--target", "loops", "--allow", "row-streaming"]) == 0
     assert "none: it fits the budget without" in capsys.readouterr().out
 
 

@@ -25,7 +25,7 @@ def test_each_rung_is_a_row_and_a_command():
     """What fits is marked, what was cut short says so, what was not searched has no figure."""
     ways = [
         WayToFit("untiled", 65536, fits=False, costs="", command="lowtide research plan m --budget 65536"),
-        WayToFit("cuts", 40000, True, "9 ops run", "lowtide research plan m --allow fission", within_seconds=3),
+        WayToFit("cuts", 40000, True, "9 ops run", "lowtide research plan m --allow tile", within_seconds=3),
         WayToFit("slow", None, fits=False, costs="", command="lowtide research plan m --memory fast=9"),
     ]
     assert ways_text(ways).splitlines() == [
@@ -33,7 +33,7 @@ def test_each_rung_is_a_row_and_a_command():
         "untiled  65,536 B",
         "  lowtide research plan m --budget 65536",
         "cuts     40,000 B      fits  9 ops run; found within 3 s",
-        "  lowtide research plan m --allow fission",
+        "  lowtide research plan m --allow tile",
         "slow     not searched",
         "  lowtide research plan m --memory fast=9",
     ]
@@ -47,7 +47,7 @@ def test_plan_and_check_end_with_it_where_a_budget_is_exceeded(tmp_path, capsys)
     status, out, _ = run(capsys, "research", "plan", path, "--budget", "48KiB")
     assert status == 4
     assert "impossible without tiling" in out
-    assert f"lowtide research plan {path} --budget 49152 --allow fission" in out.split("what would fit:")[1]
+    assert f"lowtide research plan {path} --budget 49152 --allow tile" in out.split("what would fit:")[1]
     status, out, err = run(capsys, "check", path, "--budget", "48KiB")
     assert (status, out.count("\n")) == (4, 1)
     assert "lowtide: what would fit:" in err

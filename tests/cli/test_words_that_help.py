@@ -13,13 +13,13 @@ from support.small_models import graph_file, op, tensor
 @pytest.mark.parametrize(
     ("words", "mend"),
     [
-        ("research plan zoo:swiftnet_cell_a --allow fission seams", "by commas, as in --allow fission,seams"),
-        ("research plan zoo:swiftnet_cell_a --allow fision", "did you mean fission?"),
+        ("research plan zoo:swiftnet_cell_a --allow tile concat", "by commas, as in --allow tile,concat"),
+        ("research plan zoo:swiftnet_cell_a --allow til", "did you mean tile?"),
         ("research plan zoo:swiftnet_cell_a --plan nowhere/deep/p.json", "cannot write here: there is no folder"),
         ("research curve zoo:series_parallel:n=9", "only ONNX and TFLite models are tiled"),
         (
-            "research plan zoo:magis_unet:batch=2,width=2 --allow fission",
-            "say `--allow recompute,fission --budget 40%`",
+            "research plan zoo:magis_unet:batch=2,width=2 --allow tile",
+            "say `--allow recompute,tile --budget 40%`",
         ),
         ("research curve zoo:gpt_training:layers=2", "name a file of one of these formats"),
         ("report zoo:swiftnet_cell_a -o r.html", "this names a network: give the file of the plan"),
@@ -59,7 +59,7 @@ def test_an_op_without_a_type_has_no_empty_brackets(capsys: Captured, tmp_path: 
     ("command", "mend", "of_the_option"),
     [
         ("research curve", "name a file of one of these formats", False),
-        ("research plan --allow fission", "plan it without --allow fission", True),
+        ("research plan --allow tile", "plan it without --allow tile", True),
     ],
 )
 def test_only_an_option_that_was_given_is_to_be_left_out(

@@ -19,7 +19,7 @@ from support.tflite_builder import SAME, VALID, Net, s
 pytest.importorskip("ai_edge_litert", reason="pip install '.[tflite]'")
 pytest.importorskip("tflite_micro", reason="pip install '.[tflite]'")
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C compiler on this machine")
-LOOPS = {"allow": "loops"}
+LOOPS = {"allow": "row-streaming"}
 Feed = list[np.ndarray]
 
 

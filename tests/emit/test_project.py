@@ -39,8 +39,8 @@ pytest.importorskip("tflite_micro", reason="pip install '.[tflite]'")
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C compiler on this machine")
 WAYS: dict[str, dict[str, Any]] = {
     "whole": {},
-    "rows": {"allow": "loops"},
-    "handed over": {"allow": "loops", "stream_input": True},
+    "rows": {"allow": "row-streaming"},
+    "handed over": {"allow": "row-streaming", "stream_input": True},
 }
 
 
@@ -364,7 +364,7 @@ def test_what_is_over_budget_is_written_and_said_last(tmp_path: Path, capsys: py
     """As the model of a plan is written that needs more."""
     model, folder = tmp_path / "net.tflite", tmp_path / "code"
     model.write_bytes(residual().bytes())
-    needed = lowtide.research.plan(model, target="loops", allow="loops").required_bytes
+    needed = lowtide.research.plan(model, target="loops", allow="row-streaming").required_bytes
     assert main(["emit", str(model), "-o", str(folder), "--budget", "5", "-q"]) == 3
     said = capsys.readouterr().out
     assert f"\nover budget: {needed:,} B (" in said

@@ -75,7 +75,7 @@ def exponential() -> Net:
 def test_a_board_computes_what_tflm_computes(tmp_path: Path, board: str) -> None:
     """Of a network with rows that are handed over, of another name; counts are the same on every run."""
     net = emit_net(random.Random(16).choice, 16, 10)
-    model, code = project(tmp_path, net, "kws", allow="loops", stream_input=True)
+    model, code = project(tmp_path, net, "kws", allow="row-streaming", stream_input=True)
     drawn = tflm_vectors_of(model)
     assert isinstance(drawn, Vectors)
     first, second = (run_on(BOARDS[board], code, "kws", drawn, tmp_path / str(k)) for k in range(2))
@@ -263,7 +263,7 @@ def test_python_runs_code_on_boards_before_it_is_written(
 @pytest.mark.parametrize("make", [residual, pyramid, lstm_net])
 def test_code_has_at_most_the_bytes_that_boards_count(tmp_path: Path, board: str, make: Callable[[], Net]) -> None:
     """Whether a model fits a board's flash counts code by its number of ops, and not three times what it has."""
-    _, code = project(tmp_path, make(), allow="loops")
+    _, code = project(tmp_path, make(), allow="row-streaming")
     bench = Bench(BOARDS[board], tmp_path / board)
     sources, words = project_sources(code, "model", bench.folder / "emitted")
     data = Vectors(bytes(1), bytes(1), "none", 1).write(bench.folder)

@@ -17,8 +17,8 @@ pytest.importorskip("tflite_micro", reason="pip install '.[tflite]'")
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C compiler on this machine")
 WAYS: dict[str, dict[str, Any]] = {
     "whole": {},
-    "rows": {"allow": "loops"},
-    "handed over": {"allow": "loops", "stream_input": True},
+    "rows": {"allow": "row-streaming"},
+    "handed over": {"allow": "row-streaming", "stream_input": True},
 }
 
 

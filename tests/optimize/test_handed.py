@@ -89,7 +89,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def plan(source: Path) -> Plan:
     """With pieces handed on."""
-    return lowtide.research.plan(source, allow="fission,unjoined", time=3)
+    return lowtide.research.plan(source, allow="tile,unmaterialised", time=3)
 
 
 @pytest.mark.slow
@@ -102,7 +102,7 @@ def test_what_others_read_in_parts_is_there_once(source: Path, plan: Plan, tmp_p
     assert plan.region_bound.bytes < plan.peak_bytes
     assert plan.proved_over == "orders"
     assert lowtide.verify(source, plan).checks
-    assert lowtide.research.plan(source, allow="fission", time=3).peak_bytes == plan.peak_bytes
+    assert lowtide.research.plan(source, allow="tile", time=3).peak_bytes == plan.peak_bytes
     plan.apply(source, tmp_path / "out.onnx")
     assert difference(source, tmp_path / "out.onnx", feeds(source)) <= RELATIVE
 
@@ -110,7 +110,7 @@ def test_what_others_read_in_parts_is_there_once(source: Path, plan: Plan, tmp_p
 @pytest.mark.slow
 def test_onnxruntime_has_in_use_what_is_planned(source: Path):
     """To the byte, at every op."""
-    plan = lowtide.research.plan(source, target="onnxruntime", allow="fission,unjoined", time=1)
+    plan = lowtide.research.plan(source, target="onnxruntime", allow="tile,unmaterialised", time=1)
     run = lowtide.verify(source, plan, run=True, timed=False).run
     assert isinstance(run, RunReport)
     assert run.planned.peak_bytes < run.original.peak_bytes
@@ -187,7 +187,7 @@ def test_the_peak_is_that_of_the_parts_and_holds(seed: int, tmp_path: Path):
     if best is not None:
         memory = memory_model(best.parts.graph, BUILT_IN["generic"])
         assert best.peak == profile(memory, range(len(best.parts.graph.ops))).peak
-    plan = lowtide.research.plan(path, allow="fission,unjoined", time=1)
+    plan = lowtide.research.plan(path, allow="tile,unmaterialised", time=1)
     assert lowtide.verify(path, plan).checks
     assert plan.peak_bytes <= lowtide.research.plan(path, time=1).peak_bytes
     plan.apply(path, tmp_path / "out.onnx")
@@ -197,9 +197,9 @@ def test_the_peak_is_that_of_the_parts_and_holds(seed: int, tmp_path: Path):
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"allow": "unjoined"}, "write --allow fission,unjoined"),
-        ({"allow": "fission,unjoined", "max_overhead": "10%"}, "leave out unjoined"),
-        ({"allow": "fission,unjoined", "memories": ["fast=20KiB"]}, "leave out unjoined"),
+        ({"allow": "unmaterialised"}, "write --allow tile,unmaterialised"),
+        ({"allow": "tile,unmaterialised", "max_overhead": "10%"}, "leave out unmaterialised"),
+        ({"allow": "tile,unmaterialised", "memories": ["fast=20KiB"]}, "leave out unmaterialised"),
     ],
 )
 def test_what_does_not_go_together_is_said(settings: dict[str, Any], text: str, source: Path):
@@ -211,13 +211,13 @@ def test_what_does_not_go_together_is_said(settings: dict[str, Any], text: str, 
 def test_no_format_but_onnx(tmp_path: Path):
     """A graph of no format has no parts."""
     with pytest.raises(InputError, match="only ONNX"):
-        lowtide.research.plan(graph_file(tmp_path, branches()), allow="fission,unjoined")
+        lowtide.research.plan(graph_file(tmp_path, branches()), allow="tile,unmaterialised")
 
 
 def test_a_budget_that_is_met_without_cuts_nothing(tmp_path: Path):
     """Nothing is cut that need not be."""
     path = saved(pyramid().model(), tmp_path)
-    assert lowtide.research.plan(path, allow="fission,unjoined", budget="1MiB", time=3).rewrites is None
+    assert lowtide.research.plan(path, allow="tile,unmaterialised", budget="1MiB", time=3).rewrites is None
 
 
 def test_what_stays_in_pieces_is_said_and_checked(tmp_path: Path):
@@ -225,7 +225,7 @@ def test_what_stays_in_pieces_is_said_and_checked(tmp_path: Path):
     path = tmp_path / "net.onnx"
     path.write_bytes(pyramid().model().SerializeToString())
     graph = lowtide.load(path)
-    plan = lowtide.research.plan(path, target="generic", allow="fission", time=1)
+    plan = lowtide.research.plan(path, target="generic", allow="tile", time=1)
     kept = [r for r in plan.rewrites or () if not isinstance(r, Split)]
     whole = [t for op in graph.ops if op.id in plan.order for t in op.outputs]
     made = [t.id for t in plan.tensors if t.kind == "output"]

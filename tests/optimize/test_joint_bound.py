@@ -197,7 +197,7 @@ def test_results_that_share_memory_count_once() -> None:
     labels = {"labels": ". . -> . ."}
     ops = (Op(0, (0,), (1,), "m", "make", attributes=labels), Op(1, (1,), (2,), "v", "Identity", attributes=labels))
     graph = Graph("seen", (Tensor(0, 64, Kind.INPUT, "i", (4, 4)), x, y), ops, sha256="0" * 64, dialect="labels")
-    plan = lowtide.research.plan(graph, allow="recompute,fission", budget=800, time=2)
+    plan = lowtide.research.plan(graph, allow="recompute,tile", budget=800, time=2)
     assert plan.fission is not None
     assert plan.fission.floor_bytes == 640 < plan.peak_bytes == 704
 
@@ -209,7 +209,7 @@ BERT = "magis_bert_base:layers=2,batch=8"
 def planned(model: str = BERT, **how: Any) -> tuple[Graph, Plan]:
     """A small BERT in parts, verified; planned once."""
     graph = zoo.build(model).graph()
-    plan = lowtide.research.plan(graph, allow="recompute,fission", time=4, **how)
+    plan = lowtide.research.plan(graph, allow="recompute,tile", time=4, **how)
     lowtide.verify(graph, from_json(plan.to_json()))
     return graph, plan
 
@@ -274,6 +274,6 @@ def test_within_a_budget_a_least_time_is_said() -> None:
 @pytest.mark.slow
 def test_with_transfers_there_is_none() -> None:
     """What leaves memory is not counted."""
-    plan = lowtide.research.plan(zoo.build(BERT).graph(), allow="recompute,fission,swap", time=1.4, max_overhead="10%")
+    plan = lowtide.research.plan(zoo.build(BERT).graph(), allow="recompute,tile,offload", time=1.4, max_overhead="10%")
     assert plan.fission is not None
     assert plan.fission.least_peak_bytes is None

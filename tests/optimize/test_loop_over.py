@@ -47,7 +47,7 @@ def diagonal() -> Net:
 def planned(net: Net, folder: Path) -> tuple[Path, Plan]:
     """A network's file and its plan with loops."""
     model = written(net, folder)
-    return model, lowtide.research.plan(model, target="loops", allow="loops", time=20)
+    return model, lowtide.research.plan(model, target="loops", allow="row-streaming", time=20)
 
 
 def test_rings_lie_over_the_input(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_what_lies_nearer_than_the_plan_says_is_refused(tmp_path: Path) -> None:
 def test_an_input_that_is_kept_is_not_written_over(tmp_path: Path) -> None:
     """Neither is one that others read."""
     model, _ = planned(diagonal(), tmp_path)
-    plan = lowtide.research.plan(model, target="loops,overwrite_inputs=false", allow="loops", time=20)
+    plan = lowtide.research.plan(model, target="loops,overwrite_inputs=false", allow="row-streaming", time=20)
     assert not plan.loops
     assert plan.required_bytes == 1024
 
@@ -103,8 +103,8 @@ def test_only_where_positions_lie_in_turn(tmp_path: Path) -> None:
     """Rows of an image are no stretch where its channels are second, as the file has them, and are where they are
     last."""
     model = written(sliding(), tmp_path)
-    assert not lowtide.research.plan(model, target="loops", allow="loops", time=20).loops
-    plan = lowtide.research.plan(model, target="loops,layout=channels_last", allow="loops", time=20)
+    assert not lowtide.research.plan(model, target="loops", allow="row-streaming", time=20).loops
+    plan = lowtide.research.plan(model, target="loops,layout=channels_last", allow="row-streaming", time=20)
     (loop,) = list(plan.loops or ())
     assert loop.behind in ({"0": 256}, {"0": 160})  # two rows, or a row and two pixels of 16 B
     assert lowtide.verify(model, plan)
@@ -168,7 +168,7 @@ def test_distances_are_those_of_single_bytes(data: st.DataObject) -> None:
         model = random_file(data, Path(folder), 5)
         graph, onnx = lowtide.load(model), model.suffix == ".onnx"
         layout = ",layout=channels_last" if onnx else ""
-        plan = lowtide.research.plan(model, target=f"loops,alignment=1{layout}", allow="loops", time=20)
+        plan = lowtide.research.plan(model, target=f"loops,alignment=1{layout}", allow="row-streaming", time=20)
         lowtide.verify(model, plan)
         for loop in plan.loops or ():
             if loop.behind and loop.over is not None and not any(r.over is not None for r in loop.keep.values()):

@@ -35,7 +35,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def plan(model: Path) -> Plan:
     """Its plan, the input handed over."""
-    return lowtide.research.plan(model, target="loops,alignment=1", allow="loops", stream_input=True, time=20)
+    return lowtide.research.plan(model, target="loops,alignment=1", allow="row-streaming", stream_input=True, time=20)
 
 
 def own(loop: PlanLoop) -> dict[int, PlanLineBuffer]:
@@ -185,7 +185,7 @@ def test_rings_of_random_networks_that_share_are_never_there_at_once(data: st.Da
     with TemporaryDirectory() as folder:
         path = random_file(data, Path(folder), 7)
         graph = lowtide.load(path)
-        plan = lowtide.research.plan(path, target="loops,alignment=1", allow="loops", time=10)
+        plan = lowtide.research.plan(path, target="loops,alignment=1", allow="row-streaming", time=10)
         lowtide.verify(path, plan)
         for loop in plan.loops or ():
             rings = own(loop)

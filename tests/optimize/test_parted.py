@@ -122,14 +122,14 @@ def test_a_front_falls_and_grows_dearer() -> None:
     seconds = [c.seconds(s) for c, s in points]
     assert peaks == sorted(set(peaks), reverse=True)
     assert seconds == sorted(set(seconds))
-    told = lowtide.research.front(random_step(4, batch=6), allow="recompute,fission", time=5)
+    told = lowtide.research.front(random_step(4, batch=6), allow="recompute,tile", time=5)
     assert any(point.parts > 1 for point in told.points)
     assert "ops tiled" in front_text(told)
 
 
 def test_a_front_is_of_one_thing() -> None:
     """Cuts alone are `curve`'s, and a cost file is for steps."""
-    for how in ({"allow": "fission"}, {"cost": stand_in("rtx3090.json")[0]}):
+    for how in ({"allow": "tile"}, {"cost": stand_in("rtx3090.json")[0]}):
         with pytest.raises(InputError, match="a Pareto front needs"):
             lowtide.research.front(random_step(1, batch=4), **how)  # type: ignore[arg-type]
 

@@ -203,10 +203,10 @@ def test_a_plan_is_no_higher_than_the_search_along_the_order_alone(tmp_path: Pat
     path = saved(_blocks(4).model(), tmp_path)
     graph = read_model(path)
     way = best_regions(Cutter(graph), memory_model(graph, GENERIC), range(len(graph.ops)), Limits(10))
-    plan = lowtide.research.plan(path, allow="fission", time=5)
+    plan = lowtide.research.plan(path, allow="tile", time=5)
     assert plan.peak_bytes <= way.peak
     assert lowtide.verify(path, plan).checks
-    few = lowtide.research.plan(path, allow="fission", time=5, max_ops=30)
+    few = lowtide.research.plan(path, allow="tile", time=5, max_ops=30)
     assert len(few.order) <= 30
     assert few.peak_bytes >= plan.peak_bytes
 

@@ -191,12 +191,12 @@ def test_behind_a_join_wait_only_readers_of_none_of_its_parts() -> None:
 def test_the_search_goes_on_below_what_readers_that_wait_would_need() -> None:
     """One region up to both results: seven ops with two stripes, 1,568 B instead of 2,304."""
     graph = _read(_forked())
-    plan = lowtide.research.plan(graph, target="strict", allow="fission", time=10)
+    plan = lowtide.research.plan(graph, target="strict", allow="tile", time=10)
     assert plan.peak_bytes <= 1568 < 2304 == lowtide.research.plan(graph, target="strict", time=10).peak_bytes
     assert plan.region_bound is not None
     assert plan.region_bound.bytes == 1536
     assert plan.proved_over == "orders"
-    assert lowtide.research.plan(graph, target="strict", allow="fission", budget=2303, time=10).status == "ok"
+    assert lowtide.research.plan(graph, target="strict", allow="tile", budget=2303, time=10).status == "ok"
 
 
 def _squeezed(stride: int = 1) -> Nets:
@@ -265,19 +265,19 @@ def test_a_plan_says_over_what_it_is_least() -> None:
     """A result has to be whole, whatever is cut; where the gate is multiplied in place, only what hands pieces on could
     need less, and here none does; else the plan says how far it is."""
     graph = _read(_wide())
-    least = lowtide.research.plan(graph, target="generic", allow="fission", time=10)
+    least = lowtide.research.plan(graph, target="generic", allow="tile", time=10)
     assert least.proved_over == "orders_and_regions"
     assert least.region_bound == RegionBound(bytes=least.peak_bytes, op=None)
     assert "optimal over all orders and tilings" in plan_text(least)
     graph = _read(_squeezed())
-    joined = lowtide.research.plan(graph, target="generic", allow="fission", time=10)
+    joined = lowtide.research.plan(graph, target="generic", allow="tile", time=10)
     assert joined.proved_over == "orders_and_joined_regions"
     assert joined.region_bound == RegionBound(bytes=joined.peak_bytes, op=0, joined=True)
     assert "all tilings whose regions materialise their outputs" in plan_text(joined)
     change = {"proved_over": "orders_and_regions", "region_bound": RegionBound(bytes=joined.peak_bytes, op=0)}
     with pytest.raises(VerificationError, match="not proved"):
         lowtide.verify(graph, msgspec.structs.replace(joined, **change))
-    more = lowtide.research.plan(graph, target="strict", allow="fission", time=10)
+    more = lowtide.research.plan(graph, target="strict", allow="tile", time=10)
     assert more.proved_over == "orders"
     assert more.region_bound is not None
     assert more.region_bound.bytes < more.peak_bytes
@@ -291,7 +291,7 @@ def test_a_plan_says_over_what_it_is_least() -> None:
 def test_a_bound_that_is_not_proved_is_refused() -> None:
     """Twice as much, another op, an op that is none, a word too much or too little: each is seen."""
     graph = _read(_squeezed())
-    plan = lowtide.research.plan(graph, target="strict", allow="fission", time=10)
+    plan = lowtide.research.plan(graph, target="strict", allow="tile", time=10)
     bound = plan.region_bound
     assert bound is not None
     wrong = [

@@ -57,7 +57,7 @@ def test_each_region_more_lowers_the_peak() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("allow", ["recompute,fission", "recompute,fission,swap"])
+@pytest.mark.parametrize("allow", ["recompute,tile", "recompute,tile,offload"])
 def test_a_plan_of_several_regions_holds_and_computes_what_the_step_does(allow: str) -> None:
     """In bytes in which no plan of one region is found."""
     graph = heads_behind_statistics()

@@ -60,7 +60,7 @@ def swapped(name: str) -> tuple[Any, Any, Planned]:
     own = compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False, time=0))
     least, most = own.plan.floor_bytes, own.plan.own_order_peak_bytes
     costs = Costs("cuda", "any", 1, [], (1e12, 1e12))  # so fast that transfers cost less than running again
-    options = PlanOptions(least + 2 * (most - least) // 3, costs, False, 3.0, allow=("recompute", "swap"))
+    options = PlanOptions(least + 2 * (most - least) // 3, costs, False, 3.0, allow=("recompute", "offload"))
     planned = plan_program(torch, on("cuda", own.program), options)
     assert any(instance.moved for instance in planned.sequence.instances)
     return net, own, planned
@@ -292,10 +292,10 @@ def test_what_is_not_there_is_said_in_one_line(cuda: Cuda, monkeypatch: pytest.M
         check_device(here, ("cuda", 0))
     with pytest.raises(InputError, match="the cost table is of cpu, and lacks"):
         measure_ops(program, Costs("cpu", "any", 1, []))
-    options = PlanOptions(own.plan.floor_bytes + 1, None, False, 0.5, allow=("recompute", "swap"))
+    options = PlanOptions(own.plan.floor_bytes + 1, None, False, 0.5, allow=("recompute", "offload"))
     with pytest.raises(InputError, match="of the CPU and of CUDA, and this step is on mps"):
         plan_program(torch, on("mps", own.program), options)
     monkeypatch.setattr("lowtide.torch.capture.OFFLOAD_OPS", "torch.no_such_module")
-    with pytest.raises(InputError, match=r"swap on CUDA takes torch.ops.ao.offload, and torch .* has none"):
+    with pytest.raises(InputError, match=r"offload on CUDA takes torch.ops.ao.offload, and torch .* has none"):
         plan_program(torch, program, options)
     assert planning.movable(own.graph, own.program)

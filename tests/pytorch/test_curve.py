@@ -22,7 +22,7 @@ with suppress(ImportError):
 pytestmark = [pytest.mark.skipif(torch is None, reason="needs the extra torch"), pytest.mark.slow]
 
 
-@pytest.mark.parametrize("allow", ["recompute", "recompute,fission"])
+@pytest.mark.parametrize("allow", ["recompute", "recompute,tile"])
 def test_each_point_is_lower_and_slower_and_can_be_run(allow: str) -> None:
     """Own order first; every plan is replayed to the peak that the curve says."""
     net = training("gpt")

@@ -187,7 +187,7 @@ def test_a_convolution_alone_is_cut_where_its_gradient_is_highest() -> None:
     own = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, options=StepOptions(time=0))
     options, budget = StepOptions(costs=own.costs, time=4), own.plan.floor_bytes * 3 // 4
     given = {"optimizer": optimizer, "options": options, "budget": budget}
-    with pytest.raises(InputError, match=r"'convolution_backward.*' .*alone takes .*; allow='recompute,fission' may"):
+    with pytest.raises(InputError, match=r"'convolution_backward.*' .*alone takes .*; allow='recompute,tile' may"):
         compile_step(net.model, net.loss_fn, net.batch, allow="recompute", **given)
     step = compile_step(net.model, net.loss_fn, net.batch, **given)
     assert "ops in parts: " in repr(step)
@@ -221,7 +221,7 @@ def test_three_steps_with_the_head_cut_stay_beside_eager() -> None:
     optimizer, other = (torch.optim.AdamW(m.parameters(), lr=1e-3) for m in (net.model, eager))
     own = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, options=StepOptions(time=0))
     budget = own.plan.floor_bytes // 2
-    with pytest.raises(InputError, match=r"alone takes .*allow='recompute,fission' may cut it"):
+    with pytest.raises(InputError, match=r"alone takes .*allow='recompute,tile' may cut it"):
         compile_step(
             net.model, net.loss_fn, net.batch, optimizer=optimizer, options=StepOptions(costs=own.costs),
             budget=budget, allow="recompute",
@@ -305,7 +305,7 @@ def test_attention_is_cut_where_its_weights_are_highest_and_batch_norm_is_before
         net.batch,
         options=StepOptions(costs=own.costs, time=8),
         budget=budget,
-        allow="recompute,fission",
+        allow="recompute,tile",
     )
     kinds = {own.program.actions[k].call.target for cut in step.plan.cuts[:1] for k in (*cut.ops, *cut.again)}
     assert {"aten._softmax.default", "aten.bmm.default"} <= kinds
@@ -334,7 +334,7 @@ def test_within_a_bound_on_time_attention_is_cut_as_well() -> None:
     options = StepOptions(costs=table, measure=False, time=6)
     peaks = [
         compile_step(net.model, net.loss_fn, net.batch, options=options, allow=allow, slower=0.25).plan.peak_bytes
-        for allow in ("recompute", "recompute,fission")
+        for allow in ("recompute", "recompute,tile")
     ]
     assert 4 * peaks[1] < 3 * peaks[0]
 
@@ -475,7 +475,7 @@ def test_no_more_parts_are_taken_than_the_budget_asks_for() -> None:
         net.batch,
         options=StepOptions(measure=False, time=20),
         budget=alone[4] - 1,
-        allow="recompute,fission",
+        allow="recompute,tile",
     )
     assert [cut.parts for cut in plan.plan.cuts] == [5]
     assert abs(float(plan(*net.batch) - step(*net.batch))) < 1e-2
@@ -484,7 +484,7 @@ def test_no_more_parts_are_taken_than_the_budget_asks_for() -> None:
 def test_below_all_cuts_the_op_is_named_that_no_cut_makes_smaller() -> None:
     """And not the head, which parts would have made small enough."""
     net = gpt_plain(torch, torch.nn, 1, 32, 2, 32, 2000)
-    for allow, head_named in (("recompute", True), ("recompute,fission", False)):
+    for allow, head_named in (("recompute", True), ("recompute,tile", False)):
         with pytest.raises(InputError, match="alone takes") as refused:
             compile_step(
                 net.model, net.loss_fn, net.batch, options=StepOptions(measure=False), budget=1000, allow=allow
@@ -495,7 +495,7 @@ def test_below_all_cuts_the_op_is_named_that_no_cut_makes_smaller() -> None:
 def test_what_may_be_changed_is_said_in_known_words() -> None:
     """Other words are named; recomputing is always allowed."""
     net = head("mean")
-    with pytest.raises(InputError, match="allow does not know 'seams'"):
-        compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False), allow="recompute,seams")
-    with pytest.raises(InputError, match="with fission or swap"):
-        compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False), allow=["fission"])
+    with pytest.raises(InputError, match="allow does not know 'concat'"):
+        compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False), allow="recompute,concat")
+    with pytest.raises(InputError, match="with tile or offload"):
+        compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False), allow=["tile"])

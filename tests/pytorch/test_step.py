@@ -354,12 +354,12 @@ def test_parts_are_proposed_for_ops_alone_that_a_region_holds() -> None:
     """A head's scores may be computed in parts; batch norm's gradient may not."""
     nn = torch.nn
     head = nn.Linear(8, 64), nn.CrossEntropyLoss(), (torch.randn(16, 8), torch.randint(64, (16,)))
-    with pytest.raises(InputError, match=r"alone takes .*; allow='recompute,fission' may cut it"):
+    with pytest.raises(InputError, match=r"alone takes .*; allow='recompute,tile' may cut it"):
         compile_step(*head, options=StepOptions(measure=False), budget=1, allow="recompute")
     norm = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)), lambda y: y.mean(), (torch.randn(8, 3, 16, 16),)
     with pytest.raises(InputError, match="alone takes") as refused:
         compile_step(*norm, options=StepOptions(measure=False), budget=1, allow="recompute")
-    assert "fission" not in str(refused.value)
+    assert "recompute,tile" not in str(refused.value)
 
 
 def test_added_time_may_be_in_per_cent() -> None:
@@ -431,11 +431,11 @@ def test_a_hook_on_a_gradient_is_refused(call: str) -> None:
 
 def test_a_curve_has_no_swap() -> None:
     """What it does not look for is refused, not dropped."""
-    with pytest.raises(InputError, match="a curve has no plans with swap"):
+    with pytest.raises(InputError, match="a curve has no plans with offload"):
         curve(
             torch.nn.Linear(4, 4),
             torch.sum,
             (torch.randn(3, 4),),
             options=StepOptions(measure=False),
-            allow="recompute,swap",
+            allow="recompute,offload",
         )

@@ -102,7 +102,7 @@ def _planned(name: str, share: float) -> tuple[Step, Any, Any, Any]:
     own_optimizer, other = (torch.optim.AdamW(m.parameters(), lr=1e-3) for m in (net.model, eager))
     own = compile_step(net.model, net.loss_fn, net.batch, optimizer=own_optimizer, options=StepOptions(time=0))
     budget = own.plan.floor_bytes + int(share * (own.plan.own_order_peak_bytes - own.plan.floor_bytes))
-    allow = "recompute,swap"
+    allow = "recompute,offload"
     step = compile_step(
         net.model, net.loss_fn, net.batch, optimizer=own_optimizer, budget=budget, allow=allow,
         options=StepOptions(costs=own.costs, time=2.0),
@@ -158,6 +158,6 @@ def test_the_tables_bandwidth_counts():
     optimizer = torch.optim.AdamW(net.model.parameters(), lr=1e-3)
     again = compile_step(
         net.model, net.loss_fn, net.batch, optimizer=optimizer, options=StepOptions(costs=slow, time=2.0),
-        budget=step.plan.budget_bytes, allow="recompute,swap",
+        budget=step.plan.budget_bytes, allow="recompute,offload",
     )  # fmt: skip
     assert not any(instance.moved for instance in again.sequence.instances)

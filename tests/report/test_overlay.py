@@ -22,7 +22,7 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     """A plan whose ops are cut."""
     path = tmp_path_factory.mktemp("overlay") / "net.onnx"
     path.write_bytes(pyramid().model().SerializeToString())
-    return lowtide.research.plan(path, target="strict", allow="fission", max_ops=40)
+    return lowtide.research.plan(path, target="strict", allow="tile", max_ops=40)
 
 
 def test_each_op_has_the_bytes_of_its_step(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def plan() -> Plan:
     """A training step in parts."""
-    made = lowtide.research.plan(STEP, allow="recompute,fission", method="microbatch", max_overhead=1.0, time=10)
+    made = lowtide.research.plan(STEP, allow="recompute,tile", method="microbatch", max_overhead=1.0, time=10)
     assert made.fission is not None
     assert made.fission.parts
     return made
@@ -107,7 +107,7 @@ def test_it_is_drawn_and_verified(plan: Plan, monkeypatch: pytest.MonkeyPatch) -
 
 def test_parts_of_several_regions_are_all_there() -> None:
     """Each where it runs; of a tensor in one of them advice speaks of that region's parts alone."""
-    several = lowtide.research.plan(heads_behind_statistics(), allow="recompute,fission", budget="60%", time=4)
+    several = lowtide.research.plan(heads_behind_statistics(), allow="recompute,tile", budget="60%", time=4)
     assert several.fission is not None
     assert len(several.fission.parts) == 3
     view = view_of(several)

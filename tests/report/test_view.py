@@ -65,7 +65,7 @@ def test_bytes_are_those_of_the_rectangles(target: str):
         ("zoo:nasnet_a_cifar:n=1", {"target": "onnxruntime"}),
         ("zoo:swiftnet_cell_a", {"memories": ["fast=190KiB", "slow=100KiB"], "target": "strict", "time": 3}),
         ("zoo:swiftnet_cell_a", {"banks": ["a=64KiB", "b=1MiB"]}),
-        ("cut.onnx", {"allow": "fission", "time": 2}),
+        ("cut.onnx", {"allow": "tile", "time": 2}),
         ("zoo:swiftnet_cell_a", {"allow": "recompute", "budget": "95%"}),
     ],
 )
@@ -78,7 +78,7 @@ def test_every_kind_of_plan_has_a_view(model: str, settings: dict, tmp_path: Pat
     if "memories" in settings:
         assert view.edits["moves"] == len(view.moves) > 0
         assert view.bound_bytes is None
-    if "allow" in settings and settings["allow"] == "fission":
+    if "allow" in settings and settings["allow"] == "tile":
         assert view.edits["tiled"]
         names = {op.name for op in lowtide.load(model).ops}
         assert {op.of for op in view.ops if op.edit in ("", "part")} <= names

@@ -47,7 +47,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def plan(model: Path) -> Plan:
     """Its plan, the input handed over."""
-    return lowtide.research.plan(model, target="loops", allow="loops", stream_input=True)
+    return lowtide.research.plan(model, target="loops", allow="row-streaming", stream_input=True)
 
 
 @pytest.mark.slow
@@ -87,7 +87,7 @@ def test_onnx_is_replayed_too(tmp_path: Path) -> None:
     """With what onnxruntime makes of every tensor."""
     pytest.importorskip("onnxruntime", reason="pip install '.[onnx]'")
     path = written(pyramid().model(), tmp_path)
-    plan = lowtide.research.plan(path, target="loops", allow="loops")
+    plan = lowtide.research.plan(path, target="loops", allow="row-streaming")
     assert plan.loops
     report = lowtide.run(path, None, plan)
     assert isinstance(report, LoopRunReport)
@@ -100,7 +100,7 @@ def test_channels_last_are_replayed(tmp_path: Path) -> None:
     same bytes as the file has them are somewhere else."""
     pytest.importorskip("onnxruntime", reason="pip install '.[onnx]'")
     path = written(sliding(), tmp_path)
-    plan = lowtide.research.plan(path, target="loops,layout=channels_last", allow="loops")
+    plan = lowtide.research.plan(path, target="loops,layout=channels_last", allow="row-streaming")
     (loop,) = list(plan.loops or ())
     assert list(loop.behind) == ["0"]
     assert plan.required_bytes == 16 * 8 * 4 * 4 + loop.behind["0"] < 2 * 16 * 8 * 4 * 4
@@ -117,7 +117,7 @@ def test_groups_of_rows_are_replayed(tmp_path: Path) -> None:
     """A group norm between reshapes, in a loop over channels: positions of four channels, in rings and in a whole."""
     pytest.importorskip("onnxruntime", reason="pip install '.[onnx]'")
     path = written(group_norm(), tmp_path)
-    plan = lowtide.research.plan(path, target="loops", allow="loops")
+    plan = lowtide.research.plan(path, target="loops", allow="row-streaming")
     (loop,) = [*(plan.loops or [])]
     assert len({r.bytes for r in loop.keep.values()}) == 2
     report = lowtide.verify(path, plan, run=True).run
@@ -154,7 +154,7 @@ def test_random_networks_are_replayed(data: st.DataObject, handed: bool) -> None
         path = random_file(data, Path(folder), 8, ("int8", "float32"))
         try:
             target = picker(data)(("loops", "strict", "loops,layout=channels_last"))
-            plan = lowtide.research.plan(path, target=target, allow="loops", stream_input=handed, time=10)
+            plan = lowtide.research.plan(path, target=target, allow="row-streaming", stream_input=handed, time=10)
         except InputError as error:
             assert "--stream-input" in str(error)  # noqa: PT017
             return

@@ -81,12 +81,12 @@ def test_plans_of_random_steps_compute_what_the_step_does(seed: int, parts: int,
     rows = (graph.tensors[0].shape or (1,))[0]
     options = {"parts": str(min(parts, rows))}
     plan = lowtide.research.plan(
-        graph, allow="recompute,fission", method="microbatch", options=options, max_overhead=900, time=0.5
+        graph, allow="recompute,tile", method="microbatch", options=options, max_overhead=900, time=0.5
     )
     assert plan.fission is not None
     assert [len(part.ends) for part in plan.fission.parts] == [min(parts, rows)]
     assert _same(graph, plan, seed) < 1e-6
-    for words in ("recompute,fission", "recompute,fission,swap"):
+    for words in ("recompute,tile", "recompute,tile,offload"):
         plan = lowtide.research.plan(graph, allow=words, budget=f"{share}%", time=0.15)
         assert _same(graph, plan, seed) < 1e-6
 
@@ -110,7 +110,7 @@ def test_plans_that_move_tensors_compute_what_the_workloads_do(name: str) -> Non
 def test_plans_of_the_workloads_compute_what_they_do(name: str, how: dict[str, object]) -> None:
     """Each of the seven, small."""
     graph = zoo.build(f"{name}:{SMALL[name]}").graph()
-    plan = lowtide.research.plan(graph, allow="recompute,fission", time=0.3, **how)  # type: ignore[arg-type]
+    plan = lowtide.research.plan(graph, allow="recompute,tile", time=0.3, **how)  # type: ignore[arg-type]
     assert _same(graph, plan, 1) < 1e-6
 
 
@@ -121,7 +121,7 @@ def test_plans_of_the_workloads_hold_what_they_say(name: str, how: dict[str, Any
     """Each of the seven, small: bytes of all arrays at once, in parts and again, to the byte; of what a plan adds for
     gaps in a part's arena none is held."""
     graph = zoo.build(f"{name}:{SMALL[name]}").graph()
-    plan = lowtide.research.plan(graph, allow="recompute,fission", target="strict", time=0.3, **how)
+    plan = lowtide.research.plan(graph, allow="recompute,tile", target="strict", time=0.3, **how)
     assert plan.fission is not None
     bodies = [part.body for part in plan.fission.parts]
     kind = "float16" if name in ("magis_gpt_neo", "magis_btlm") else "float32"
@@ -139,7 +139,7 @@ def test_plans_with_siblings_as_one_compute_what_the_workloads_do(
     """In parts and again, with tensors that leave memory and without; the step as it stands has next to no time."""
     monkeypatch.setattr("lowtide.api.rewrites.fissioning._APART", 0.001)
     graph = zoo.build(f"{name}:{SMALL[name]}").graph()
-    for words in ("recompute,fission,merge", "recompute,fission,swap,merge"):
+    for words in ("recompute,tile,merge", "recompute,tile,offload,merge"):
         plan = lowtide.research.plan(graph, allow=words, time=3.0, **how)  # type: ignore[arg-type]
         assert plan.fission is not None
         assert plan.fission.merged
@@ -166,7 +166,7 @@ def test_rows_along_another_dimension_come_together_again() -> None:
         [("relu", ["x"], "y", "a s -> a s"), ("add", ["x", "y"], "z", "a s, a s -> a s")],
         {"x": (1, 6), "y": (1, 6), "z": (1, 6)},
     )
-    plan = lowtide.research.plan(graph, allow="recompute,fission", budget="90%", target="strict", time=1)
+    plan = lowtide.research.plan(graph, allow="recompute,tile", budget="90%", target="strict", time=1)
     assert plan.fission is not None
     assert [part.ends for part in plan.fission.parts] == [[2, 4, 6]]
     feeds = random_feeds(graph)

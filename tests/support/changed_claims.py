@@ -165,7 +165,7 @@ class Case:
 
     def planned(self, own: int) -> None:
         """A whole plan: what it says, and that it is not above what its own words allow."""
-        plan = lowtide.research.plan(to_graph(self.net), target=self.name, allow="fission", time=1)
+        plan = lowtide.research.plan(to_graph(self.net), target=self.name, allow="tile", time=1)
         self.count.seen["plans"] += 1
         found = self.oracle.plan_below(own, joined=False)
         self.count.seen["plans where the oracle's is below every order"] += found is not None
@@ -232,7 +232,7 @@ class Case:
         budget = random.choice((most, most, (most + own) // 2, own - 1, most - 1))
         bandwidth = CostBandwidth(to_host=rates[0] * 1e9, from_host=rates[1] * 1e9)
         file = msgspec.structs.replace(stand_in("rtx3090.json")[0], bandwidth=bandwidth)
-        allow = "recompute,swap" if again else "swap"
+        allow = "recompute,offload" if again else "offload"
         plan = lowtide.research.plan(graph, target=self.name, allow=allow, budget=budget, cost=file, time=0.3)
         least, said = swaps.least_time(budget), plan.recomputation
         self.count.seen["nets whose tensors may leave memory"] += 1

@@ -62,7 +62,7 @@ def plan_of_rounds(source: Path, parts: PartGraph, target: str = "onnxruntime", 
         "rewrites": [*as_rewrites(parts)],
         "exactness": rounds_exactness(first or seen, parts),
         "proved_over": "orders",
-        "allow": ["fission", "rounds"],
+        "allow": ["tile", "nest-tiles"],
     }
     own = Problem.of(seen, resolved).own_order_peak_bytes
     return assemble(replace(answer, keys=keys, parts=parts, own_order_peak_bytes=own), rules)

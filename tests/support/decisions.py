@@ -129,7 +129,7 @@ def drawn_several(graph: Graph, seed: int) -> Plan | None:
 
 def _step(graph: Graph, seed: int) -> _Step:
     """Of odd seeds tensors leave memory; of two out of three sibling products are one."""
-    words = ("recompute", "fission", *(("swap",) if seed % 2 else ()), *(("merge",) if seed % 3 else ()))
+    words = ("recompute", "tile", *(("offload",) if seed % 2 else ()), *(("merge",) if seed % 3 else ()))
     goal = OneArena()
     search = replace(Search(goal.method("exact", {}), 1.0), quick=True)
     job = Job(graph, {}, Rules("generic"), goal, search, words)

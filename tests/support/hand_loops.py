@@ -75,7 +75,7 @@ class HandLoop:
             "offsets": offsets,
             "loops": [loop],
             "exactness": self.exact,
-            "allow": ["loops"],
+            "allow": ["row-streaming"],
             "proved_over": "orders",
         }
         works = {"workspace_offsets": {str(LOOP): end}} if kept else {}

@@ -129,7 +129,7 @@ class StepCase:
     def planned(self, front: Sequence[Point]) -> None:
         """Whole plans: within the bytes of a plan of the oracle's, and within its time."""
         point, uncut = self.random.choice(front), sum(op.cost or 0.0 for op in priced(self.graph, self.families).ops)
-        how: dict[str, Any] = {"target": self.rules, "allow": "recompute,fission", "time": 0.5}
+        how: dict[str, Any] = {"target": self.rules, "allow": "recompute,tile", "time": 0.5}
         with TemporaryDirectory() as folder:
             how["cost"] = str(cost_file(Path(folder) / "cost.json", self.speeds))
             within = lowtide.research.plan(self.graph, budget=point.peak, **how)

@@ -67,13 +67,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def plan(model: Path) -> Plan:
     """Its plan with rows that run again."""
-    return lowtide.research.plan(model, target="onnxruntime", allow="fission,halos", time=2)
+    return lowtide.research.plan(model, target="onnxruntime", allow="tile,recompute-halos", time=2)
 
 
 @pytest.mark.slow
 def test_less_is_there_at_once(model: Path, plan: Plan) -> None:
     """Than with kept rows, and the plan says what is run for it; what runs once says nothing."""
-    kept = lowtide.research.plan(model, target="onnxruntime", allow="fission", time=2)
+    kept = lowtide.research.plan(model, target="onnxruntime", allow="tile", time=2)
     assert plan.peak_bytes < kept.peak_bytes
     assert kept.halos is None
     assert plan.halos is not None
@@ -137,17 +137,17 @@ def test_rows_that_are_written_otherwise_are_not_applied(model: Path, plan: Plan
         from_json(msgspec.json.encode(document)).apply(model, tmp_path / "out.onnx")
 
 
-@pytest.mark.parametrize("allow", ["halos", "halos,recompute", "halos,alias"])
+@pytest.mark.parametrize("allow", ["recompute-halos", "recompute-halos,recompute", "recompute-halos,alias"])
 def test_halos_go_with_fission_and_seams(model: Path, allow: str) -> None:
     """Other words are refused by name."""
-    with pytest.raises(InputError, match="write --allow fission,halos"):
+    with pytest.raises(InputError, match="write --allow tile,recompute-halos"):
         lowtide.research.plan(model, allow=allow, budget="1MiB")
 
 
 @pytest.mark.slow
 def test_time_holds_what_runs_again(model: Path) -> None:
     """Within a bound on the predicted time a plan is no higher than with kept rows, and keeps within it."""
-    ways = ("fission", "fission,halos")
+    ways = ("tile", "tile,recompute-halos")
     kept, again = (
         lowtide.research.plan(model, target="onnxruntime", allow=allow, max_overhead=0.5, time=2) for allow in ways
     )
@@ -158,5 +158,5 @@ def test_time_holds_what_runs_again(model: Path) -> None:
 
 def test_halos_are_refused_with_a_slow_memory(model: Path) -> None:
     """What cannot be honoured is not dropped."""
-    with pytest.raises(InputError, match="leave out halos"):
-        lowtide.research.plan(model, allow="fission,halos", memories=["fast=20KiB"])
+    with pytest.raises(InputError, match="leave out recompute-halos"):
+        lowtide.research.plan(model, allow="tile,recompute-halos", memories=["fast=20KiB"])

@@ -32,7 +32,7 @@ def _cut_again(whole: Whole, rng: random.Random) -> PartGraph | None:
         try:
             made = apply(cutter, [cutter.region(own, axes, stripes, pace) for axes, pace in chosen])
         except ValueError as error:
-            if "before and behind" not in str(error):
+            if "before and after" not in str(error):
                 raise
             continue
         parts = made if parts is None else nested(parts, made)
@@ -59,8 +59,8 @@ def test_two_dimensions_need_less(tmp_path: Path) -> None:
     """A wide tensor by rows and then by channels or columns: the plan holds, and both runtimes give the same bits."""
     model = tmp_path / "net.tflite"
     model.write_bytes(wide_net().bytes())
-    one = lowtide.research.plan(model, target="generic", allow="fission", time=4)
-    both = lowtide.research.plan(model, target="generic", allow="fission,rounds", time=4)
+    one = lowtide.research.plan(model, target="generic", allow="tile", time=4)
+    both = lowtide.research.plan(model, target="generic", allow="tile,nest-tiles", time=4)
     assert both.required_bytes < one.required_bytes
     assert both.rounds
     assert both.exactness == "bits"

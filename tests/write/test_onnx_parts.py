@@ -170,7 +170,7 @@ def test_external_weights_that_end_too_early(tmp_path: Path) -> None:
     onnx.save(_chain(), source, save_as_external_data=True, location="w.bin", size_threshold=0)
     _, parts = _columns(source)
     (tmp_path / "w.bin").write_bytes(b"short")
-    with pytest.raises(InputError, match="ends behind"):
+    with pytest.raises(InputError, match="ends after"):
         _written(source, parts)
 
 
@@ -336,7 +336,7 @@ def test_resize_in_parts_keeps_its_empty_region_of_interest(tmp_path: Path, opse
     nodes = [node("Conv", "x w", "a"), node("Relu", "a", "b"), node("Resize", inputs, "c"), node("Conv", "c v", "y")]
     made = model(nodes, [value("x", (1, 3, 16, 16))], [value("y", (1, 2, 32, 32))], weights, opset=opset)
     source, target = saved(made, tmp_path), tmp_path / "parts.onnx"
-    plan = lowtide.research.plan(source, allow="fission", time=2)
+    plan = lowtide.research.plan(source, allow="tile", time=2)
     plan.apply(source, target)
     resizes = [n for n in onnx.load(target).graph.node if n.op_type == "Resize"]
     assert len(resizes) > 1
@@ -359,7 +359,7 @@ def test_an_op_of_constants_that_runs_is_written_once(tmp_path: Path) -> None:
     ]
     made = model(nodes, [value("x", (32, 8))], [value("y", (32, 1))], weights, opset=18)
     source, target = saved(made, tmp_path), tmp_path / "parts.onnx"
-    plan = lowtide.research.plan(source, target="onnxruntime", allow="fission", time=1)
+    plan = lowtide.research.plan(source, target="onnxruntime", allow="tile", time=1)
     plan.apply(source, target)
     written = onnx.load(target).graph.node
     assert sum(n.op_type == "Sigmoid" for n in written) > 1

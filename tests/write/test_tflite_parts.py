@@ -108,7 +108,7 @@ def test_from_the_model_to_its_measure(tmp_path: Path, capsys: pytest.CaptureFix
     pytest.importorskip("tflite_micro", reason="parts are run in TFLM, which is not installed")
     model, cut, plan_path = (tmp_path / name for name in ("m.tflite", "cut.tflite", "plan.json"))
     model.write_bytes(pyramid().bytes())
-    arguments = ["research", "plan", str(model), "--target", "tflm", "--allow", "fission", "-q", "--time", "10"]
+    arguments = ["research", "plan", str(model), "--target", "tflm", "--allow", "tile", "-q", "--time", "10"]
     assert main([*arguments, "-o", str(cut), "--plan", str(plan_path)]) == 0
     plan = read_plan(plan_path)
     uncut = lowtide.research.plan(model, target="tflm")
@@ -134,10 +134,10 @@ def test_from_the_model_to_its_measure(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["check", str(cut), "--budget", str(plan.required_bytes)]) == 0
     assert main(["research", "curve", str(model), "--target", "tflm"]) == 0
     assert "the runtime's own data for each op" in capsys.readouterr().out
-    few = lowtide.research.plan(model, target="tflm", allow="fission", max_ops=len(plan.order), time=10)
+    few = lowtide.research.plan(model, target="tflm", allow="tile", max_ops=len(plan.order), time=10)
     assert len(few.order) <= len(plan.order)
     room = (plan.required_bytes + uncut.required_bytes) // 2
-    within = lowtide.research.plan(model, target="tflm", allow="fission", budget=room, time=10)
+    within = lowtide.research.plan(model, target="tflm", allow="tile", budget=room, time=10)
     assert within.status == "ok"
     assert len(within.order) <= len(plan.order)
 
@@ -155,7 +155,7 @@ def test_head_and_arena_are_as_planned(target: str, stride: int, tmp_path: Path)
     net.ends([x], [net.conv(b, 4, (3, 3), (2, 2))])
     model = tmp_path / "m.tflite"
     model.write_bytes(net.bytes())
-    plan = lowtide.research.plan(model, target=target, allow="fission", time=1, max_ops=120)
+    plan = lowtide.research.plan(model, target=target, allow="tile", time=1, max_ops=120)
     assert plan.rewrites
     report = lowtide.run(model, None, plan)
     assert isinstance(report, TfliteRunReport)
@@ -176,7 +176,7 @@ def test_litert_takes_the_same_parts(tmp_path: Path) -> None:
     """Under LiteRT's target there is no offline plan, and its own arena falls as measured."""
     model, cut = tmp_path / "m.tflite", tmp_path / "cut.tflite"
     model.write_bytes(pyramid().bytes())
-    plan = lowtide.research.plan(model, target="tflite", allow="fission", time=10)
+    plan = lowtide.research.plan(model, target="tflite", allow="tile", time=10)
     assert plan.rewrites
     lowtide.apply(plan, model, cut)
     assert parse_file(cut.read_bytes(), "m").offline_plan() is None
@@ -189,7 +189,7 @@ def test_a_plan_that_was_changed_is_refused(tmp_path: Path) -> None:
     """A cut whose rows are not those of the parts is not written."""
     model = tmp_path / "m.tflite"
     model.write_bytes(pyramid().bytes())
-    plan = lowtide.research.plan(model, target="tflm", allow="fission", time=1.8)
+    plan = lowtide.research.plan(model, target="tflm", allow="tile", time=1.8)
     text = plan.to_json()
     changed = msgspec.json.decode(text)
     ends = changed["rewrites"][0]["ops"][0]["ends"]

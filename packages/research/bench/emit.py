@@ -39,8 +39,8 @@ from lowtide_research.bench.tflite_net import mobilenet_v2, spread
 
 WAYS: dict[str, dict[str, Any]] = {
     "whole": {},
-    "rows": {"allow": "loops"},
-    "handed over": {"allow": "loops", "stream_input": True},
+    "rows": {"allow": "row-streaming"},
+    "handed over": {"allow": "row-streaming", "stream_input": True},
 }
 TWO = "two memories"
 COMPILERS = ("gcc", "clang")

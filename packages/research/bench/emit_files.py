@@ -107,7 +107,7 @@ def c_results(
     model: Path, target: str, feeds: Sequence[Sequence[np.ndarray]], seconds: float
 ) -> tuple[Any, list[bytes]]:
     """Sizes of a file's C, and what it makes of inputs; without row streaming where C is not written for that."""
-    for allow in ("loops", ""):
+    for allow in ("row-streaming", ""):
         with tempfile.TemporaryDirectory() as made:
             folder = Path(made)
             plan = lowtide.research.plan(model, target=target, time=seconds, allow=allow)

@@ -34,7 +34,7 @@ from train_known import MIB, Bench
 WAYS = ("eager", "knob", "plan", "inductor")
 NETS = ("resnet50", "bert", "unet")
 RATIOS = (1.0, 0.75, 0.5, 0.25, 0.0)
-PARTS = ((0.8, "recompute"), (0.6, "recompute"), (0.5, "recompute"), (0.4, "recompute,fission"))
+PARTS = ((0.8, "recompute"), (0.6, "recompute"), (0.5, "recompute"), (0.4, "recompute,tile"))
 """Of eager's bytes, and what may be changed for it."""
 
 RUNS = 5  # times that a way is timed, after two runs that are not
@@ -104,7 +104,7 @@ def rows(bench: Bench, options: argparse.Namespace) -> Iterator[tuple[str, Calla
     for ratio in RATIOS if "knob" in options.ways else ():
         yield f"knob {ratio:g}", partial(knob, ratio)
     for part, allow in PARTS if "plan" in options.ways else ():
-        yield f"plan {part:g}{', parts' if 'fission' in allow else ''}", partial(planned, part, allow)
+        yield f"plan {part:g}{', parts' if 'tile' in allow else ''}", partial(planned, part, allow)
     if "inductor" in options.ways:
         yield "inductor", inductor
 

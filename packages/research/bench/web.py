@@ -91,7 +91,7 @@ def planned(model: Path, folder: Path, dims: Dims, *, tiles: bool) -> tuple[Plan
     """A plan for any processor, and what opens it."""
     folder.mkdir()
     optimised = optimized_file(model, folder / "optimised.onnx", dims, "extended")
-    allow = ("fission",) if tiles else ()
+    allow = ("tile",) if tiles else ()
     made = research_plan(optimised.path, target="onnxruntime", allow=allow, time=_SECONDS)
     made = msgspec.structs.replace(made, weights=Weights(mapped=True), optimized_from=optimised.origin)
     out, session = folder / "planned.onnx", folder / "planned_session.js"

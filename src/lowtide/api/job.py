@@ -182,7 +182,7 @@ class Job:
             given["--max-overhead"] = given.pop("--cost")
         name = next((name for name, value in given.items() if value), None)
         if name is not None and not self.allow:
-            raise InputError(f"{name} is about what --allow may change; name that, as with --allow fission")
+            raise InputError(f"{name} is about what --allow may change; name that, as with --allow tile")
         others = [word for word in self.named if word != "alias"]
         if others and (target.chains != "apart" or target.aliases_keep_file_layout):
             raise InputError(
@@ -190,8 +190,10 @@ class Job:
                 "which go with --allow alias",
                 target.name,
             )
-        if self.stream_input and "loops" not in self.allow:
-            raise InputError("--stream-input is about inputs that loops read row by row; it needs --allow loops")
+        if self.stream_input and "row-streaming" not in self.allow:
+            raise InputError(
+                "--stream-input is about inputs that loops read row by row; it needs --allow row-streaming"
+            )
         if self.max_ops < 0:
             raise InputError(f"--max-ops is {self.max_ops}; give a number of ops, or 0 for any")
         self.goal.check(self)
@@ -209,7 +211,7 @@ class Job:
     def problem(self) -> Problem:
         """Read the model. Raises `InputError`: it cannot be read, or a tensor that the rules name is not in the
         arena."""
-        graph = load_for(self.model, self.dims, tiles=bool({"fission", "seams"} & set(self.allow)))
+        graph = load_for(self.model, self.dims, tiles=bool({"tile", "concat"} & set(self.allow)))
         return Problem.of(self.target.as_seen(graph), self.target)
 
     def of_graph(self, graph: Graph) -> Job:

@@ -304,7 +304,7 @@ class _Measuring:
 
         graph, seconds = self.cutter.graph, self.search().seconds
         file = self.file(version)
-        found = plan(graph, target="onnxruntime", allow="fission", cost=file, max_overhead=bound, time=seconds)
+        found = plan(graph, target="onnxruntime", allow="tile", cost=file, max_overhead=bound, time=seconds)
         if found.rewrites is None:
             return None
         _, base, _ = next(levels(found, graph))

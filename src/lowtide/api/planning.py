@@ -122,19 +122,19 @@ def plan(
         What of the graph may be changed, and never its results beyond what `Plan.exactness` says: ``"all"``: every
         change that the model, its target and the goal have, with at most 5 % more operations where neither `budget` nor
         `max_overhead` is given; or by name: ``"alias"``: tensors
-        may lie in others, so that nothing is copied into a concat's result or out of a split one; ``"fission"``: ops
-        run in parts, a region in stripes, and products whose columns are read apart by sections; with ``"halos"``,
-        stripes may recompute halos that others would cache (`Plan.halos` says what that adds); what one region makes
-        and others read in tiles is not materialised, where that needs less and is found in time; with
-        ``"unjoined"`` half of the search's time is for such regions; with ``"rounds"``,
-        tiles are tiled, along other dimensions; ``"seams"``: ops behind a concat run on each of its operands;
+        may lie in others, so that nothing is copied into a concat's result or out of a split one; ``"tile"``: ops
+        run in parts, a region in stripes, and products whose columns are read apart by sections; with
+        ``"recompute-halos"``, stripes may recompute halos that others would cache (`Plan.halos` says what that adds);
+        what one region makes and others read in tiles is not materialised, where that needs less and is found in time;
+        with ``"unmaterialised"`` half of the search's time is for such regions; with ``"nest-tiles"``,
+        tiles are tiled, along other dimensions; ``"concat"``: ops behind a concat run on each of its operands;
         ``"accumulate"``: there, parts of a convolution's sum are added by onnxruntime's own convolution, which other
         runtimes lack (under ``onnxruntime`` they are anyway); ``"recompute"``: ops run more than once, for the
-        least time within the budget, by `Op.cost`; with ``"fission"`` both: of a model file, for the least work,
+        least time within the budget, by `Op.cost`; with ``"tile"`` both: of a model file, for the least work,
         statistics over rows that are cut are added up in passes of their own (docs/means.md); of a training step whose
-        ops have labels, parts (`docs/means.md`); ``"swap"``, alone, with ``"recompute"`` or, of such a step, with both:
-        tensors are stored on the host and loaded while other ops run, by the bandwidth of `cost`; ``"merge"``,
-        of such a step: products that read the same run as one where that takes less time; ``"loops"``:
+        ops have labels, parts (`docs/means.md`); ``"offload"``, alone, with ``"recompute"`` or, of such a step, with
+        both: tensors are stored on the host and loaded while other ops run, by the bandwidth of `cost`; ``"merge"``,
+        of such a step: products that read the same run as one where that takes less time; ``"row-streaming"``:
         ops run together row by row, for compilers that loop over rows (``target="loops"``). Nothing is changed where it
         gains nothing, or the budget is met without.
     exact_bits
@@ -143,14 +143,14 @@ def plan(
         With `allow`: ops that the changed model may have, since each costs time; 0: any number.
     cost
         With `allow`: a cost file (`measure`). Of ways to one peak the one of least predicted time is taken, instead of
-        the one of fewest ops. With ``"swap"``: what ops and transfers take, as the file's `bandwidth` says; without,
+        the one of fewest ops. With ``"offload"``: what ops and transfers take, as the file's `bandwidth` says; without,
         figures from the data sheet of an RTX 3090.
     max_overhead
         With `allow`: the part by which the predicted time may be longer than that of the uncut model: ``"10%"`` or 0.1.
         Without `cost` it is predicted from operations and bytes (`Plan.cost`).
     stream_input
-        With ``"loops"``: the caller hands graph inputs over row by row, as they are asked for, so that only the rows
-        that are still needed are held.
+        With ``"row-streaming"``: the caller hands graph inputs over row by row, as they are asked for, so that only the
+        rows that are still needed are held.
     warm_start
         A plan of this model, or its file, that the search begins with: what it finds requires no more bytes. For one
         arena, and orders, tiles and tensors in others.
@@ -265,8 +265,8 @@ def plan_job(
 def _is_counted(job: Job, problem: Problem) -> bool:
     """Whether all searches for a job count their work: those for orders, tiles and aliases in one arena do."""
     words = set(job.allow)
-    tiles = "fission" in words or not words & {"recompute", "merge"}
-    others = words & {"swap", "loops", "merge"} or problem.graph.dialect == "labels"
+    tiles = "tile" in words or not words & {"recompute", "merge"}
+    others = words & {"offload", "row-streaming", "merge"} or problem.graph.dialect == "labels"
     return isinstance(job.goal, OneArena) and job.search.method.name == "exact" and tiles and not (words and others)
 
 

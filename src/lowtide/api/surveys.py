@@ -314,7 +314,7 @@ def _searched(problem: Problem, fast: int, limits: Limits) -> CutSpilling:
     """The search for cuts of a fast memory."""
     goal = FastMemory((Memory("fast", fast),), Moves())
     search = Search(goal.method("exact", NO_OPTIONS), limits.seconds)
-    job = Job(problem.graph, {}, Rules(problem.target), goal, search, ("fission",))
+    job = Job(problem.graph, {}, Rules(problem.target), goal, search, ("tile",))
     return CutSpilling(job, problem, limits)
 
 

@@ -131,7 +131,7 @@ def ways_to_fit(
             found.append(WayToFit(rung.how, None, False, "", f"{base} {rung.flags}"))
             continue
         tried = {**settings, "quick": True, "time": seconds, **rung.changes}
-        tried |= of_changes if allow and "loops" not in allow else {}
+        tried |= of_changes if allow and "row-streaming" not in allow else {}
         name = rung.how
         if report is not None:
             tried["report"] = lambda progress, name=name: report(name, progress)
@@ -148,7 +148,7 @@ def _rungs(model: Model, settings: Mapping[str, Any], plain: Plan) -> Iterator[_
     limit, source = plain.budget_bytes or 0, str(model) if isinstance(model, str | Path) else ""
     budget = f"--budget {limit}"
     if source.lower().endswith(".tflite"):
-        loops = {"target": "loops", "allow": ("loops",), "quick": False, "budget": None}
+        loops = {"target": "loops", "allow": ("row-streaming",), "quick": False, "budget": None}
         flags = f"{budget} -o FOLDER"
         yield _Rung("C with row loops", loops, flags, command="emit")
         yield _Rung("C with row loops, streamed input", {**loops, "stream_input": True}, f"{flags} --stream-input",
@@ -162,11 +162,11 @@ def _rungs(model: Model, settings: Mapping[str, Any], plain: Plan) -> Iterator[_
     yield _Rung("recomputation", {"allow": ("recompute",)}, f"{budget} --allow recompute")
     if source.lower().endswith(".tflite"):
         yield from _boards(plain, settings)
-    yield _Rung("tiles", {"allow": ("fission",)}, f"{budget} --allow fission")
-    halos = {"allow": ("fission", "halos")}
-    yield _Rung("tiles, recomputed halos", halos, f"{budget} --allow fission,halos", more=True)
-    slow = {"budget": None, "reserve": None, "quick": False, "memories": (f"fast={limit}",), "allow": ("fission",)}
-    yield _Rung("with slow memory", slow, f"--memory fast={limit} --allow fission")
+    yield _Rung("tiles", {"allow": ("tile",)}, f"{budget} --allow tile")
+    halos = {"allow": ("tile", "recompute-halos")}
+    yield _Rung("tiles, recomputed halos", halos, f"{budget} --allow tile,recompute-halos", more=True)
+    slow = {"budget": None, "reserve": None, "quick": False, "memories": (f"fast={limit}",), "allow": ("tile",)}
+    yield _Rung("with slow memory", slow, f"--memory fast={limit} --allow tile")
 
 
 def _boards(plain: Plan, settings: Mapping[str, Any]) -> Iterator[_Rung]:

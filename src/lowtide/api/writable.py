@@ -16,7 +16,7 @@ from lowtide.api.writing import PlanFiles
 from lowtide.errors import InputError
 from lowtide.rewrites import ALL
 
-_SPELT_ANEW = {ALL, "fission", "seams", "accumulate", "recompute"}
+_SPELT_ANEW = {ALL, "tile", "concat", "accumulate", "recompute"}
 """Changes after which the model's own file is not the plan's any more."""
 
 
@@ -51,13 +51,15 @@ def check_files(model: str | Path, settings: Mapping[str, Any], files: PlanFiles
     shown = (files.out, files.snippet, files.buffer_plan)
     if not layout and all(path is None for path in shown):
         return
-    if "loops" in words:
-        raise InputError("--allow loops streams rows, which no model file can express; write the plan alone", place)
-    if {"recompute", "fission"} <= words and _has_labels(place):
-        raise InputError("a tiled training step has no form as graph JSON; write the plan alone", place)
-    if "swap" in words:
+    if "row-streaming" in words:
         raise InputError(
-            "with --allow swap tensors are offloaded, which no such file can express; write the plan alone", place
+            "--allow row-streaming streams rows, which no model file can express; write the plan alone", place
+        )
+    if {"recompute", "tile"} <= words and _has_labels(place):
+        raise InputError("a tiled training step has no form as graph JSON; write the plan alone", place)
+    if "offload" in words:
+        raise InputError(
+            "with --allow offload tensors are offloaded, which no such file can express; write the plan alone", place
         )
     if "recompute" in words and files.out is not None and not str(files.out).lower().endswith(".onnx"):
         raise InputError(

@@ -22,8 +22,8 @@ def changes_of(options: argparse.Namespace) -> dict[str, Any]:
 
 def _cut(options: argparse.Namespace) -> Curve:
     """The curve of cuts."""
-    if options.allow != "fission" or options.seed:
-        raise InputError("a curve needs --allow fission, without --seed, or --allow recompute")
+    if options.allow != "tile" or options.seed:
+        raise InputError("a curve needs --allow tile, without --seed, or --allow recompute")
     return api.curve(
         options.model, target=options.target, time=options.time, dims=dims_of(options.dims),
         overwrite_inputs=options.overwrite_inputs, pin_inputs=options.pin_inputs, exact_bits=options.exact_bits,
@@ -34,11 +34,11 @@ def _cut(options: argparse.Namespace) -> Curve:
 def _recomputed(options: argparse.Namespace) -> Front:
     """The front of recomputed ops, or of tensors that leave memory."""
     words = set(options.allow.split(","))
-    in_parts = {"recompute", "fission"} <= words <= {"recompute", "fission", "swap", "merge"}
-    timed = in_parts or words in ({"recompute", "swap"}, {"swap"})
+    in_parts = {"recompute", "tile"} <= words <= {"recompute", "tile", "offload", "merge"}
+    timed = in_parts or words in ({"recompute", "offload"}, {"offload"})
     if (words != {"recompute"} and not timed) or options.exact_bits or (options.cost is not None and not timed):
         raise InputError(
-            "a curve is of one thing; --allow recompute goes with nothing else but swap, or fission, of a training "
+            "a curve is of one thing; --allow recompute goes with nothing else but offload, or tile, of a training "
             "step, and alone with neither --exact-bits nor --cost: an op that runs again gives the same bits, and its "
             "cost is what the graph says"
         )
@@ -51,7 +51,7 @@ def _recomputed(options: argparse.Namespace) -> Front:
 
 def run(options: argparse.Namespace) -> int:
     """Print a table of the peaks that cuts, recomputed ops, or tensors that leave memory reach."""
-    front = _recomputed(options) if {"recompute", "swap"} & set(options.allow.split(",")) else _cut(options)
+    front = _recomputed(options) if {"recompute", "offload"} & set(options.allow.split(",")) else _cut(options)
     options.line.end()
     if options.json:
         show_json(front)

@@ -65,7 +65,7 @@ def fit_parser(add: Add, model: str) -> None:
 
 def _goal(p: Any, *, fit: bool = False) -> None:
     """What is asked of a plan."""
-    from lowtide.api.default.request import MEANS
+    from lowtide.rewrites import TRANSFORMATIONS
 
     does = "find the largest size that fits into" if fit else "take the fastest plan of those tried that fits into"
     p.add_argument(
@@ -91,7 +91,7 @@ def _goal(p: Any, *, fit: bool = False) -> None:
     )  # fmt: skip
     model_sizes(p, several=not fit)
     research = p.add_argument_group("for research")
-    research.add_argument("--only", metavar="A,B", help=f"try only these transformations: {', '.join(MEANS)}")
+    research.add_argument("--only", metavar="A,B", help=f"try only these transformations: {', '.join(TRANSFORMATIONS)}")
     research.add_argument("--without", metavar="A,B", default="", help="try all transformations but these")
     research.add_argument(
         "--time", type=seconds, metavar="SECONDS",

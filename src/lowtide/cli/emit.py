@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
         "time": options.time, "dims": dims_of(options.dims), "overwrite_inputs": options.overwrite_inputs,
         "pin_inputs": options.pin_inputs, "stream_input": options.stream_input,
     }  # fmt: skip
-    settings["allow"] = "" if options.banks or options.board else "loops"  # rows stream in one arena alone
+    settings["allow"] = "" if options.banks or options.board else "row-streaming"  # rows stream in one arena alone
     folder = Path(options.out)
     code = files_in(folder, options.name, options.layout)
     files = PlanFiles(plan=options.plan_file, pictures=Pictures(options.report))

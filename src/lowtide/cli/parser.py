@@ -88,7 +88,7 @@ class _Parser(argparse.ArgumentParser):
         if option == "--emit":
             hint = "; C is written by `lowtide emit MODEL -o DIR`"
         if set(words) <= {ALL, *ALLOWED}:
-            hint = "; separate transformations by commas, as in --allow fission,seams"
+            hint = "; separate transformations by commas, as in --allow tile,concat"
         self.error(f"unrecognized arguments: {' '.join(words)}{hint}")
 
 

@@ -169,8 +169,8 @@ def setting(text: str) -> tuple[str, str, str]:
 def varied(text: str) -> tuple[str, list[str]]:
     """An option and its values; with a semicolon among them commas are parts of a value.
 
-    >>> varied("allow=,fission"), varied("allow=alias;fission,recompute")
-    (('allow', ['', 'fission']), ('allow', ['alias', 'fission,recompute']))
+    >>> varied("allow=,tile"), varied("allow=alias;tile,recompute")
+    (('allow', ['', 'tile']), ('allow', ['alias', 'tile,recompute']))
     """
     name, equals, values = text.partition("=")
     if not (name and equals):

@@ -110,8 +110,8 @@ class CostFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     `families` hold the estimates for ops that are not among the `entries`, by the name of their family; `trials`
     what plans chosen by all that took where they were run.
-    `bandwidth`: how fast tensors go to the host and back, for ``--allow swap``. A file of no dialect is for graphs of
-    any: it has no entries, and the family of an op is its type, or ``"other"``.
+    `bandwidth`: how fast tensors go to the host and back, for ``--allow offload``. A file of no dialect is for graphs
+    of any: it has no entries, and the family of an op is its type, or ``"other"``.
     """
 
     version: int

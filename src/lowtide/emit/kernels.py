@@ -59,7 +59,7 @@ class Kernels(Material):
         if not kernel.full_pixels:
             raise InputError(
                 f"{op.label}: the plan splits the channels of its input, and C needs all channels of a pixel; plan "
-                "without --allow loops",
+                "without --allow row-streaming",
                 self.graph.source,
             )
         return kernel
@@ -77,7 +77,7 @@ class Kernels(Material):
         if kernel.name != "conv" or kernel.sizes_in != sizes or op.type == "DEPTHWISE_CONV_2D":
             raise InputError(
                 f"{op.label} is a sum of partial results in this plan, and C is not written for that; plan without "
-                "--allow loops",
+                "--allow row-streaming",
                 self.graph.source,
             )
         made = ", ".join(map(str, kernel.sizes))

@@ -162,7 +162,7 @@ def _check_plan(plan: Plan, graph: Graph) -> None:
     if changes or moves or plan.arena_bytes is None or not placed:
         raise InputError(
             "the plan changes ops, moves tensors or lets them overlap, and C is written for plans in one arena or in "
-            "several memories; plan with --target loops, and with no --allow but loops",
+            "several memories; plan with --target loops, and with no --allow but row-streaming",
             graph.source,
         )
 

@@ -34,7 +34,7 @@ class StepProblem:
 
 @runtime_checkable
 class StepSearch(Protocol):
-    """A method of recomputation that tiles steps, too (``--allow recompute,fission``)."""
+    """A method of recomputation that tiles steps, too (``--allow recompute,tile``)."""
 
     def search_step(self, step: StepProblem, limits: Limits) -> Sequence[Found]:
         """Tiled regions with sequences of what runs around them, the best first; those that miss the bound last."""

@@ -54,7 +54,7 @@ def curve_text(curve: Curve) -> str:
         )
     else:
         option = "--cost C.json --max-overhead 10%" if timed else "--max-ops N"
-        lines.append(f"lowtide research plan --allow fission {option}, or --budget SIZE, takes one of these")
+        lines.append(f"lowtide research plan --allow tile {option}, or --budget SIZE, takes one of these")
         if not curve.complete:
             lines.append("the time limit was reached: lower peaks may exist (--time)")
     return "\n".join(lines)
@@ -115,7 +115,7 @@ def _step_text(front: Front) -> str:
         rows.append((*row, f"{point.parts:,}", ops, f"{point.runs_again:,}"))
     lines = [columns(head), "", columns(rows, right=[0, 2, 3, 4, 5]), ""]
     lines += ["added: to the predicted time; recomputed: in each tile", ""]
-    command = "lowtide research plan --allow recompute,fission"
+    command = "lowtide research plan --allow recompute,tile"
     lines.append(f"{command} --budget SIZE, or --max-overhead 10%, takes one of these")
     if not front.complete:
         lines.append("the time limit was reached: lower peaks may exist (--time)")

@@ -152,7 +152,7 @@ def loop_rows(plan: Plan) -> list[tuple[str, str]]:
     if not plan.loops:
         met = plan.budget_bytes is not None and plan.required_bytes <= plan.budget_bytes
         none = "none: it fits the budget without" if met else "none lowers the peak"
-        return [("loops", none)] if "loops" in (plan.allow or ()) else []
+        return [("loops", none)] if "row-streaming" in (plan.allow or ()) else []
     ops = sum(len(loop.ops) for loop in plan.loops)
     without = (plan.search or {}).get("without_loops_peak_bytes")
     best = "" if without is None else f"; the best order without: {format_size(without)}"

@@ -101,7 +101,7 @@ def _ladder(inspection: Inspection) -> list[str]:
     spent = f"{inspection.ladder_seconds:.1f} s"
     left = "complete" if inspection.ladder_complete else "stopped by the time limit, which --ladder SECONDS raises"
     note = (
-        f"searched for {spent}, {left}; `lowtide research plan --allow fission`, with --budget or --memory, "
+        f"searched for {spent}, {left}; `lowtide research plan --allow tile`, with --budget or --memory, "
         "searches longer"
     )
     if kept:

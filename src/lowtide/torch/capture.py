@@ -45,7 +45,9 @@ def check_offloading() -> None:
     try:
         import_module(OFFLOAD_OPS)
     except ImportError:
-        message = f"swap on CUDA takes torch.ops.ao.offload, and torch {library().__version__} has none; leave it out"
+        message = (
+            f"offload on CUDA takes torch.ops.ao.offload, and torch {library().__version__} has none; leave it out"
+        )
         raise InputError(message) from None
 
 

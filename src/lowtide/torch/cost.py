@@ -41,7 +41,7 @@ class OpCost(msgspec.Struct, frozen=True):
 class Costs(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
     """A cost table: what it was measured on (device, version of torch, threads), and ops sorted by signature.
 
-    `bandwidth`: bytes per second to the host and back, for ``allow="recompute,swap"``; a person writes it.
+    `bandwidth`: bytes per second to the host and back, for ``allow="recompute,offload"``; a person writes it.
     """
 
     device: str

@@ -83,8 +83,8 @@ def curve(
         raise InputError(f"a curve has 2 points at least, and not {points}")
     torch = library()
     rules = () if optimizer is None else rules_of(torch, optimizer)
-    if "swap" in allowed(allow):
-        raise InputError("a curve has no plans with swap; leave it out, or give compile_step a budget= or slower=")
+    if "offload" in allowed(allow):
+        raise InputError("a curve has no plans with offload; leave it out, or give compile_step a budget= or slower=")
     wanted = options_of(None, None, options or StepOptions(), allow, seconds=SECONDS)
     clip = clip_of(clip_grad_norm, optimizer)
     job = Job(model, loss_fn, optimizer, rules, wanted, True, False, clip=clip)

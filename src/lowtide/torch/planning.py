@@ -249,20 +249,20 @@ def _sought(torch: Any, own: Costed, options: PlanOptions, costs: Costs | None, 
         return _Chosen(own, own.graph.own_order, costs)
     least, at = largest_op(own.graph)
     steps: list[tuple[Costed, tuple[StepCut, ...], Costs | None]] = [(own, (), costs)] if least <= budget else []
-    begun, allowed = clock.perf_counter(), "fission" in options.allow
+    begun, allowed = clock.perf_counter(), "tile" in options.allow
     meter = partial(measured, torch, options)
     for cut in proposals(torch, own, costs, budget, Limits(options.time * _CUTTING), meter) if allowed else ():
         step, table = measured(torch, options, cut.step, costs)
         if largest_op(step.graph)[0] <= budget:
             steps.append((step, cut.records, table))
     if not steps:
-        cut = "fission" in options.allow
+        cut = "tile" in options.allow
         least, label = least_largest_op(torch, own, costs, meter) if cut else (least, own.graph.op_by_id[at].label)
         message = f"no plan is within {format_size(budget)}: {label} alone takes"
         uncuttable = cut or not any(r.kind == "loss" for r in own.program.results) or not is_cuttable(torch, own)
         share = -(-100 * least // max(1, before.eager))
         more = f'; give that, budget="{share}%" of eager, or more'
-        more += "" if uncuttable else "; allow='recompute,fission' may cut it"
+        more += "" if uncuttable else "; allow='recompute,tile' may cut it"
         raise InputError(
             f"{message} {format_size(least)}, with what it reads and its workspace{more}", own.program.name
         )
@@ -297,7 +297,7 @@ def _eagers_or_in_parts(torch: Any, own: Costed, options: PlanOptions, costs: Co
         if sequence_of(own.graph, chosen.order).peak_bytes <= options.budget:
             return chosen
         left = max(_LEAST * options.time, options.time + begun - clock.perf_counter())
-    return _sought(torch, own, replace(alone, allow=("recompute", "fission"), time=left), costs, before)
+    return _sought(torch, own, replace(alone, allow=("recompute", "tile"), time=left), costs, before)
 
 
 def _lowest(torch: Any, own: Costed, options: PlanOptions, costs: Costs | None, before: _Before) -> _Chosen:
@@ -319,11 +319,11 @@ def _lowest(torch: Any, own: Costed, options: PlanOptions, costs: Costs | None, 
 
 def _moves(step: Costed, options: PlanOptions) -> Moves | None:
     """What may leave memory. Raises `InputError`: the step runs where nothing moves tensors to the host."""
-    if "swap" not in options.allow:
+    if "offload" not in options.allow:
         return None
     kind = step.program.device[0]
     if kind not in ("cpu", "cuda"):
-        raise InputError(f"swap moves tensors of the CPU and of CUDA, and this step is on {kind}; leave it out")
+        raise InputError(f"offload moves tensors of the CPU and of CUDA, and this step is on {kind}; leave it out")
     if kind == "cuda":
         check_offloading()
     return Moves(movable(step.graph, step.program), step.bandwidth)
@@ -335,7 +335,7 @@ def candidates(
     """The step as it is and, if it may be, cut so that it takes so many seconds at most; each with the table of its
     costs."""
     steps: list[tuple[Costed, tuple[StepCut, ...], Costs | None]] = [(own, (), costs)]
-    for cut in usual(torch, own, costs, most) if "fission" in options.allow else ():
+    for cut in usual(torch, own, costs, most) if "tile" in options.allow else ():
         step, table = measured(torch, options, cut.step, costs)
         steps.append((step, cut.records, table))
     return steps

@@ -82,7 +82,7 @@ def record(step: Step, example: Example) -> Recorded:
         message = "an optimizer's numbers change from call to call, and a recording keeps them; compile the step"
         raise InputError(f"{message} without optimizer=, and call that behind the step", program.name)
     if any(instance.moved is not None for instance in step.sequence.instances):
-        raise InputError("a step whose tensors leave memory is not recorded; leave swap out", program.name)
+        raise InputError("a step whose tensors leave memory is not recorded; leave offload out", program.name)
     apart = {form.device[0] for form in program.forms.values()} - {"cuda"}
     if apart:
         raise InputError(f"a step is recorded on CUDA, and tensors of this one are on {', '.join(apart)}", program.name)

@@ -413,11 +413,11 @@ def compile_step(
         are results, which live to the end of the step.
     allow
         What may be changed of the step. ``"recompute"``: ops are recomputed, and results are eager's to the bit.
-        ``"recompute,fission"``: ops may run for some rows, channels or part of the batch at a time, with the update of
+        ``"recompute,tile"``: ops may run for some rows, channels or part of the batch at a time, with the update of
         the parameter whose gradient they make; kernels and sums then round otherwise than eager's, and the step's
-        `repr` says so. ``"recompute,swap"``: tensors may be stored on the host and loaded back while other ops run, on
-        the CPU in memory outside the allocator's, on CUDA by torch's operators ``ao``. None: ops are recomputed, and in
-        parts where that alone does not meet the budget.
+        `repr` says so. ``"recompute,offload"``: tensors may be stored on the host and loaded back while other ops run,
+        on the CPU in memory outside the allocator's, on CUDA by torch's operators ``ao``. None: ops are recomputed, and
+        in parts where that alone does not meet the budget.
     plan
         A saved plan to replay instead of a search.
     options

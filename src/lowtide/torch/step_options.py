@@ -22,7 +22,7 @@ from lowtide.torch.step_plan import StepPlan, read_step_plan
 SLOWER = 0.05  # the share of eager's time that a step may take in addition where a call asks for nothing
 SHAPES = 3  # batches of other sizes that a step plans by itself, such as the last one of an epoch
 SECONDS = 10.0  # of search, where a call does not say how many
-_CHANGES = ("recompute", "fission", "swap")  # what of a step may be changed
+_CHANGES = ("recompute", "tile", "offload")  # what of a step may be changed
 
 
 def part_of(budget: str | float) -> float | None:
@@ -184,6 +184,6 @@ def allowed(words: str | Sequence[str]) -> tuple[str, ...]:
             raise InputError(f"allow does not know {word[:40]!r}; of a step it may be {', '.join(_CHANGES)}{hint}")
     if "recompute" not in listed:
         raise InputError(
-            "a step is planned with recomputation; write allow='recompute', with fission or swap if wanted"
+            "a step is planned with recomputation; write allow='recompute', with tile or offload if wanted"
         )
     return tuple(listed)

@@ -16,11 +16,11 @@ import pytest
 import lowtide
 from lowtide import fit, plan
 from lowtide.api.default import onnx as default
-from lowtide.api.default.request import MEANS
 from lowtide.api.writing import PlanFiles, write_all
 from lowtide.comparison import OptimizedFrom
 from lowtide.errors import InputError
 from lowtide.plan import read_plan
+from lowtide.rewrites import TRANSFORMATIONS
 from lowtide.run.session_texts import SessionSettings, session_text
 from lowtide.run_reports import RunReport
 from support.onnx_builder import constant, model, node, saved, value
@@ -51,7 +51,7 @@ def test_an_onnx_model_is_measured_beside_its_runtimes_defaults(tmp_path: Path) 
     """Both in fresh processes; what is written is the planned file, and the checker accepts it for the user's model."""
     pytest.importorskip("onnxruntime")
     source, out = convolutions(tmp_path), tmp_path / "small.onnx"
-    made = plan(source, slower=1000, without=[*MEANS])
+    made = plan(source, slower=1000, without=TRANSFORMATIONS)
     seen = made.comparison
     assert seen is not None
     assert seen.measured
@@ -75,7 +75,7 @@ def test_a_portable_file_has_no_nodes_of_one_processor(tmp_path: Path) -> None:
     """It is of a level without blocked layouts, whoever chooses the layout later, and no session module refuses it."""
     pytest.importorskip("onnxruntime")
     source, out = convolutions(tmp_path), tmp_path / "small.onnx"
-    made = plan(source, slower=1000, without=[*MEANS], target="onnxruntime,portable")
+    made = plan(source, slower=1000, without=TRANSFORMATIONS, target="onnxruntime,portable")
     origin = made.optimized_from
     assert origin is not None
     assert (origin.level, origin.block) == ("extended", 0)
@@ -120,7 +120,7 @@ def test_a_budget_that_no_process_meets(tmp_path: Path, monkeypatch: pytest.Monk
 def test_free_sizes_are_assumed_and_said(tmp_path: Path) -> None:
     """Usual ones; those that a call names are taken as they are."""
     pytest.importorskip("onnxruntime")
-    made = plan(convolutions(tmp_path, "n", "s"), dims={"s": 40}, slower=1000, without=[*MEANS])
+    made = plan(convolutions(tmp_path, "n", "s"), dims={"s": 40}, slower=1000, without=TRANSFORMATIONS)
     assert made.comparison is not None
     assert made.comparison.assumed
     assert made.comparison.sizes == {"x": "1x3x40x40"}
@@ -174,12 +174,12 @@ def test_the_largest_batch_that_fits(tmp_path: Path) -> None:
     """As planning every size shows."""
     source = onnx_file(tmp_path, batch="n")
     budget = 20_000
-    found = fit(source, budget, target="generic", without=[*MEANS])
+    found = fit(source, budget, target="generic", without=TRANSFORMATIONS)
     sizes = found.size, found.size + 1
-    takes = {k: plan(source, target="generic", dims={"n": k}, without=[*MEANS]).comparison for k in sizes}
+    takes = {k: plan(source, target="generic", dims={"n": k}, without=TRANSFORMATIONS).comparison for k in sizes}
     assert [c.planned_bytes <= budget for c in takes.values() if c] == [True, False]
     assert f"n = {found.size} fits 20,000 B" in repr(found)
-    assert fit(source, 400, target="generic", without=[*MEANS]).size == 0
+    assert fit(source, 400, target="generic", without=TRANSFORMATIONS).size == 0
     with pytest.raises(InputError, match="fixed"):
         fit(onnx_file(tmp_path), budget, target="generic")
 
@@ -202,10 +202,10 @@ def test_what_onnxruntime_cannot_load_ends_in_one_line(tmp_path: Path) -> None:
 def test_impossible_is_said_of_all_that_is_allowed(tmp_path: Path) -> None:
     """A bound of the orders of an unchanged graph refutes nothing where the graph may be changed."""
     source = onnx_file(tmp_path, batch=2)
-    least = plan(source, target="generic", without=[*MEANS])
+    least = plan(source, target="generic", without=TRANSFORMATIONS)
     assert least.optimal
     below = least.lower_bound_bytes - 1
-    assert plan(source, target="generic", budget=below, without=[*MEANS]).status == "impossible"
+    assert plan(source, target="generic", budget=below, without=TRANSFORMATIONS).status == "impossible"
     assert plan(source, target="generic", budget=below).status != "impossible"
 
 
@@ -215,7 +215,7 @@ def test_the_best_plan_is_measured_for_longer() -> None:
 
     from lowtide.run.timing import FreshRun
 
-    made = plan("zoo:swiftnet_cell_a", without=[*MEANS])
+    made = plan("zoo:swiftnet_cell_a", without=TRANSFORMATIONS)
     today = FreshRun((1.0, 1.0, 1.0, 1.0), 200, 50)
     least = default._Candidate(made, today, FreshRun((1.2, 1.2, 1.2, 0.95), 100, 50), "equal", 0.05)
     more = default._Candidate(made, today, FreshRun((1.0, 1.0, 1.0, 1.0), 150, 50), "equal", 0.05)
@@ -243,7 +243,7 @@ def test_a_plan_that_seems_too_slow_is_opened_anew(slowdowns: tuple[float, ...],
     """Until most of five agree; one that is not too slow is opened once."""
     from lowtide.run.timing import FreshRun
 
-    made, today, left = plan("zoo:swiftnet_cell_a", without=[*MEANS]), FreshRun((1.0,), 200, 50), [*slowdowns]
+    made, today, left = plan("zoo:swiftnet_cell_a", without=TRANSFORMATIONS), FreshRun((1.0,), 200, 50), [*slowdowns]
 
     class Trial:
         def measured(self, *_: object, **__: object) -> list[default._Candidate]:
@@ -260,7 +260,7 @@ def test_a_budget_gets_the_fastest_plan_that_fits(slowdowns: tuple[float, ...], 
     from lowtide.api.default.request import Request
     from lowtide.run.timing import FreshRun
 
-    made, left, asked = plan("zoo:swiftnet_cell_a", without=[*MEANS]), [*slowdowns], list[float | None]()
+    made, left, asked = plan("zoo:swiftnet_cell_a", without=TRANSFORMATIONS), [*slowdowns], list[float | None]()
 
     def candidate(slowdown: float, size: int) -> default._Candidate:
         today, planned = FreshRun((1.0,), 200, 50), FreshRun((slowdown,), size, 50)
@@ -310,7 +310,7 @@ def test_what_runs_for_seconds_is_run_once(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(timing, "SLOW_SECONDS", 0.0)
     source, shown = convolutions(tmp_path), list[object]()
-    made = plan_request(Request.of(source, None, 1000, None, {}, None, [*MEANS]), shown.append)
+    made = plan_request(Request.of(source, None, 1000, None, {}, None, TRANSFORMATIONS), shown.append)
     assert made.comparison is not None
     assert (made.comparison.measured, made.comparison.inputs_run) == (True, 1)
     assert sum("one run of about" in str(news) for news in shown) == 1
@@ -334,7 +334,7 @@ def test_single_runs_are_compared_by_the_fastest_of_each() -> None:
 
     from lowtide.run.timing import FreshRun
 
-    made = plan("zoo:swiftnet_cell_a", without=[*MEANS])
+    made = plan("zoo:swiftnet_cell_a", without=TRANSFORMATIONS)
     today, planned = FreshRun((3.0,), 200, 50, warm=False), FreshRun((4.0,), 100, 50, warm=False)
     once = default._Candidate(made, today, planned, "equal", 0.05)
     assert (once.seems_too_slow, once.too_slow) == (True, False)
@@ -349,7 +349,7 @@ def test_single_runs_are_compared_by_the_fastest_of_each() -> None:
 
 def test_rules_of_no_runtime_are_a_compilers(tmp_path: Path) -> None:
     """Also of an ONNX file: today is its file's order under the same rules, never a runtime's session."""
-    made = plan(onnx_file(tmp_path), target="strict", without=[*MEANS])
+    made = plan(onnx_file(tmp_path), target="strict", without=TRANSFORMATIONS)
     assert made.comparison is not None
     assert made.comparison.runtime == "target strict"
     assert made.comparison.today_bytes == made.own_order_peak_bytes
@@ -365,10 +365,3 @@ def test_only_has_to_name_what_is_tried(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"recompute-halos alone .* under target strict; there tile, "):
         plan(source, only=["recompute-halos"], target="strict")
     assert plan(source, only=["recompute"], target="strict").allow in (None, ["recompute"])
-
-
-def test_every_change_has_a_name_for_only_and_without() -> None:
-    """What `all` may mean, by its word of `--allow`; else a call of `plan` would not know it."""
-    from lowtide.rewrites import ALLOWED
-
-    assert {*MEANS.values()} == {*ALLOWED} - {"unjoined", "accumulate"}  # which `all` never means

@@ -66,7 +66,7 @@ def test_a_limit_comes_before_memory_and_is_over_where_nothing_meets_it(net: Pat
 def test_a_wrong_figure_is_found(net: Path, claim: int | None) -> None:
     """Another largest tensor than the plan's, or none where the rules limit it; and a status that does not follow."""
     rules = f"generic,max_tensor={LIMIT}"
-    plan = lowtide.research.plan(net, target=rules, allow="fission", time=2)
+    plan = lowtide.research.plan(net, target=rules, allow="tile", time=2)
     assert plan.status == "ok"
     with pytest.raises(VerificationError) as found:
         lowtide.verify(net, msgspec.structs.replace(plan, largest_tensor_bytes=claim))

@@ -141,15 +141,15 @@ def test_normalisations_run_in_place_where_aliases_are_allowed(tmp_path: Path, k
 def test_parts_of_cut_ops_lie_in_each_other(tmp_path: Path, pieces: str):
     """With `fission`: the plan speaks of parts and of aliases among them, holds, and promises what the cuts do."""
     path = saved(pyramid().model(), tmp_path)
-    plan = lowtide.research.plan(path, target=f"generic,pieces={pieces}", allow="alias,fission", time=1.2)
+    plan = lowtide.research.plan(path, target=f"generic,pieces={pieces}", allow="alias,tile", time=1.2)
     lowtide.verify(path, plan)
     assert {type(r).__name__ for r in plan.rewrites or ()} >= {"CutRegion"}
-    assert plan.peak_bytes <= lowtide.research.plan(path, allow="fission", time=1.2).peak_bytes
+    assert plan.peak_bytes <= lowtide.research.plan(path, allow="tile", time=1.2).peak_bytes
     assert plan.region_bound is None
     plan.apply(path, tmp_path / "out.onnx")
 
 
-@pytest.mark.parametrize("word", ["loops", "fission", "seams", "alias,fission"])
+@pytest.mark.parametrize("word", ["row-streaming", "tile", "concat", "alias,tile"])
 def test_chains_and_two_layouts_go_with_aliases_alone(net: Path, word: str):
     """What is between the ops of a chain may come apart where ops are cut, and a bound over all cuts takes them one by
     one."""

@@ -31,7 +31,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def planned(model: Path, fast: int, **how: object) -> Plan:
     """Its plan with cuts in so much fast memory."""
-    return lowtide.research.plan(model, target="strict", memories={"fast": fast}, allow="fission", time=20, **how)  # type: ignore[arg-type]
+    return lowtide.research.plan(model, target="strict", memories={"fast": fast}, allow="tile", time=20, **how)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
@@ -72,7 +72,7 @@ def test_nothing_is_cut_where_nothing_moves(model: Path) -> None:
 @pytest.mark.slow
 def test_where_a_cut_fits_whole_nothing_moves(model: Path) -> None:
     """Traffic falls to none, with the fewest ops of those that do it."""
-    cut = lowtide.research.plan(model, target="strict", allow="fission")
+    cut = lowtide.research.plan(model, target="strict", allow="tile")
     fast = cut.required_bytes
     plan = planned(model, fast)
     assert (plan.traffic_bytes, plan.traffic_lower_bound_bytes, plan.optimal) == (0, 0, True)
@@ -191,9 +191,9 @@ def test_an_interrupt_keeps_the_best_so_far(model: Path, call: int) -> None:
     [
         ({"allow": "recompute"}, "rematerialise"),
         ({"allow": "alias"}, "one arena"),
-        ({"allow": "loops"}, "one arena"),
-        ({"allow": "fission", "moves": {"rematerialise": "true"}}, "rematerialise"),
-        ({"allow": "fission", "max_overhead": "10%"}, "--max-overhead"),
+        ({"allow": "row-streaming"}, "one arena"),
+        ({"allow": "tile", "moves": {"rematerialise": "true"}}, "rematerialise"),
+        ({"allow": "tile", "max_overhead": "10%"}, "--max-overhead"),
     ],
 )
 def test_what_does_not_go_together_is_named(model: Path, how: dict[str, object], word: str) -> None:
@@ -208,7 +208,7 @@ def test_what_no_cut_fits_is_named(model: Path, capsys: pytest.CaptureFixture[st
     least = working_set_bound(lowtide.load(model), streamed=True)
     fast = least.size - 1
     call = [
-        "research", "plan", str(model), "--memory", f"fast={fast}", "--allow", "fission", "--time", "5", "--target",
+        "research", "plan", str(model), "--memory", f"fast={fast}", "--allow", "tile", "--time", "5", "--target",
         "strict",
     ]  # fmt: skip
     assert main(call) == 3
@@ -228,7 +228,7 @@ def test_the_command_writes_it_all(model: Path, tmp_path: Path, capsys: pytest.C
     out, plan, commands = tmp_path / "out.onnx", tmp_path / "p.json", tmp_path / "c.txt"
     files = ["-o", str(out), "--plan", str(plan), "--commands", str(commands)]
     call = [
-        "research", "plan", str(model), "--memory", "fast=2KiB", "--allow", "fission", "--time", "5", "--target",
+        "research", "plan", str(model), "--memory", "fast=2KiB", "--allow", "tile", "--time", "5", "--target",
         "strict",
     ]  # fmt: skip
     assert main([*call, *files]) == 0

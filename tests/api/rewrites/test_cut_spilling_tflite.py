@@ -35,7 +35,7 @@ def model(tmp_path: Path) -> Path:
 
 
 def _planned(model: Path) -> lowtide.Plan:
-    return lowtide.research.plan(model, target="strict", memories={"fast": FAST}, allow="fission", time=8)
+    return lowtide.research.plan(model, target="strict", memories={"fast": FAST}, allow="tile", time=8)
 
 
 @pytest.mark.slow
@@ -65,9 +65,7 @@ def test_with_one_nothing_fits(model: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_what_is_not_found_is_not_impossible(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Above the floor, which takes channels one at a time, and below a padded copy of the first rows."""
-    assert (
-        main(["research", "plan", str(model), "--memory", "fast=800", "--allow", "fission", "--target", "strict"]) == 3
-    )
+    assert main(["research", "plan", str(model), "--memory", "fast=800", "--allow", "tile", "--target", "strict"]) == 3
     err = capsys.readouterr().err
     assert "no tiling was found with which every op fits the 800 B of fast; tiled along any one dimension" in err
     assert f"needs {working_set_bound(lowtide.load(model), streamed=True).size:,} B" in err
@@ -80,7 +78,7 @@ def test_parts_that_are_cut_again_move_less(tmp_path: Path) -> None:
     model.write_bytes(wide_net().bytes())
     once, again = (
         lowtide.research.plan(model, target="generic", memories={"fast": 3072}, allow=words, time=4)
-        for words in ("fission", "fission,rounds")
+        for words in ("tile", "tile,nest-tiles")
     )
     assert (again.traffic_bytes or 0) < (once.traffic_bytes or 0)
     assert again.rounds

@@ -26,7 +26,7 @@ from lowtide.write.graph_json import graph_json_bytes
 from lowtide_research import zoo
 from support.steps import SMALL, labelled_graph, random_step
 
-ALLOW = "recompute,fission"
+ALLOW = "recompute,tile"
 BERT = "magis_bert_base:layers=2,batch=8"
 
 
@@ -190,7 +190,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({}, "needs --budget or --max-overhead"),
     ({"budget": "50%", "max_overhead": "10%"}, "takes one of them"),
     ({"budget": "50%", "method": "chen"}, "recomputes operators and tiles none"),
-    ({"budget": "50%", "method": "microbatch", "allow": f"{ALLOW},swap"}, "moves nothing"),
+    ({"budget": "50%", "method": "microbatch", "allow": f"{ALLOW},offload"}, "moves nothing"),
     ({"budget": "50%", "method": "microbatch", "options": {"parts": "1"}}, "parts is 1"),
     ({"budget": "50%", "method": "microbatch", "options": {"parts": "99"}}, "parts is 99"),
     ({"budget": "50%", "exact_bits": True}, "another order"),
@@ -228,7 +228,7 @@ def test_tensors_that_leave_memory_are_part_of_the_search(how: dict[str, Any]) -
     """Fewer bytes within the same time, or less time within the same bytes, than without; and it is said."""
     graph = zoo.build(BERT).graph()
     without = lowtide.research.plan(graph, allow=ALLOW, time=1, **how)
-    moved = lowtide.research.plan(graph, allow=f"{ALLOW},swap", time=4, **how)  # it has more to choose from
+    moved = lowtide.research.plan(graph, allow=f"{ALLOW},offload", time=4, **how)  # it has more to choose from
     lowtide.verify(graph, from_json(moved.to_json()))
     assert moved.fission is not None
     assert without.fission is not None
@@ -276,8 +276,8 @@ def test_siblings_that_gain_nothing_stay_apart() -> None:
 
 def test_merging_is_of_steps_in_parts() -> None:
     """Other words with it, and other models, are refused."""
-    for words in ("merge", "recompute,merge", "fission,merge", "recompute,swap,merge"):
-        with pytest.raises(InputError, match="recompute,fission,merge"):
+    for words in ("merge", "recompute,merge", "tile,merge", "recompute,offload,merge"):
+        with pytest.raises(InputError, match="recompute,tile,merge"):
             lowtide.research.plan(zoo.build(BERT).graph(), allow=words, budget="50%")
     with pytest.raises(InputError, match="training steps whose operators have labels"):
         lowtide.research.plan(zoo.build("swiftnet_cell_a").graph(), allow=f"{ALLOW},merge", budget="50%")
@@ -285,10 +285,10 @@ def test_merging_is_of_steps_in_parts() -> None:
 
 def test_all_three_have_a_front() -> None:
     """Of a step, and of nothing else."""
-    front = lowtide.research.front(random_step(4, batch=6), allow=f"{ALLOW},swap", time=1)
+    front = lowtide.research.front(random_step(4, batch=6), allow=f"{ALLOW},offload", time=1)
     assert any(point.parts > 1 for point in front.points)
     with pytest.raises(InputError, match="labels"):
-        lowtide.research.front("zoo:nasnet_a_cifar", allow=f"{ALLOW},swap")
+        lowtide.research.front("zoo:nasnet_a_cifar", allow=f"{ALLOW},offload")
 
 
 def test_transfers_need_a_bandwidth() -> None:
@@ -297,7 +297,7 @@ def test_transfers_need_a_bandwidth() -> None:
 
     file = msgspec.structs.replace(stand_in("rtx3090.json")[0], bandwidth=None)
     with pytest.raises(InputError, match="nothing of bandwidth"):
-        lowtide.research.plan(random_step(4, batch=6), allow=f"{ALLOW},swap", budget="50%", cost=file)
+        lowtide.research.plan(random_step(4, batch=6), allow=f"{ALLOW},offload", budget="50%", cost=file)
 
 
 @pytest.mark.slow
@@ -308,7 +308,7 @@ def test_microbatch_alone_runs_nothing_again() -> None:
     assert plan.status == "over_budget"
     assert not plan.rewrites
     assert not any(part.body.get("rewrites") for part in plan.fission.parts)
-    with pytest.raises(InputError, match="--allow recompute,fission"):
+    with pytest.raises(InputError, match="--allow recompute,tile"):
         lowtide.research.plan(random_step(1, batch=4), allow="recompute", method="microbatch", budget="50%")
 
 

@@ -79,9 +79,9 @@ def test_the_command_prints_it(graph: Graph, tmp_path: Path, capsys: Captured) -
         status, _, error = run(capsys, *words, more)
         assert status == 2
         assert text in error
-    status, _, error = run(capsys, "research", "curve", path, "--allow", "seams")
+    status, _, error = run(capsys, "research", "curve", path, "--allow", "concat")
     assert status == 2
-    assert "--allow fission" in error
+    assert "--allow tile" in error
 
 
 def test_one_point_where_nothing_is_gained(capsys: Captured, tmp_path: Path) -> None:
@@ -95,8 +95,8 @@ def test_one_point_where_nothing_is_gained(capsys: Captured, tmp_path: Path) -> 
 @pytest.mark.slow
 def test_tensors_that_leave_memory(graph: Graph, tmp_path: Path, capsys: Captured) -> None:
     """With runs again and alone: bytes stored, bounds below; a plan for a point is as quick; what a bound is below."""
-    both = lowtide.research.front(graph, target="strict", allow="recompute,swap", time=1.4)
-    alone = lowtide.research.front(graph, target="strict", allow="swap", time=4)
+    both = lowtide.research.front(graph, target="strict", allow="recompute,offload", time=1.4)
+    alone = lowtide.research.front(graph, target="strict", allow="offload", time=4)
     assert both.counted == alone.counted == "nanoseconds"
     for front in (both, alone):
         assert len(front.points) > 2
@@ -104,11 +104,11 @@ def test_tensors_that_leave_memory(graph: Graph, tmp_path: Path, capsys: Capture
         assert all(0 <= p.least_overhead <= p.overhead + 1e-12 for p in front.points)
     assert all(point.runs_again == 0 for point in alone.points)
     middle = alone.points[len(alone.points) // 2]
-    plan = lowtide.research.plan(graph, target="strict", allow="swap", budget=middle.peak_bytes, time=1)
+    plan = lowtide.research.plan(graph, target="strict", allow="offload", budget=middle.peak_bytes, time=1)
     assert plan.recomputation is not None
     assert plan.peak_bytes <= middle.peak_bytes
     assert plan.recomputation.overhead >= middle.least_overhead - 1e-12
-    words = ("--allow", "recompute,swap", "--time", "1", "--target", "strict")
+    words = ("--allow", "recompute,offload", "--time", "1", "--target", "strict")
     status, out, _ = run(capsys, "research", "curve", graph_file(graph, tmp_path), *words)
     assert status == 0
     assert "stored" in out

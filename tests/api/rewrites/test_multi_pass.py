@@ -37,13 +37,13 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def plan(source: Path) -> Plan:
     """Of the least peak for at most three times the operations."""
-    return lowtide.research.plan(source, target="generic", allow="fission,recompute", max_overhead="200%", time=10)
+    return lowtide.research.plan(source, target="generic", allow="tile,recompute", max_overhead="200%", time=10)
 
 
 @pytest.mark.slow
 def test_norms_are_added_up_and_the_rest_runs_again(source: Path, plan: Plan, tmp_path: Path):
     """Below what cuts alone reach, within the bound, written and run to the same numbers."""
-    cut = lowtide.research.plan(source, target="generic", allow="fission", time=3)
+    cut = lowtide.research.plan(source, target="generic", allow="tile", time=3)
     assert plan.peak_bytes < cut.peak_bytes
     assert plan.recomputation is not None
     assert 0 < plan.recomputation.overhead <= 2
@@ -64,7 +64,7 @@ def test_parts_that_run_again_are_shown_as_such(source: Path, plan: Plan):
 @pytest.mark.slow
 def test_onnxruntime_has_in_use_what_is_planned(source: Path):
     """To the byte, at every op."""
-    plan = lowtide.research.plan(source, target="onnxruntime", allow="fission,recompute", max_overhead="200%", time=10)
+    plan = lowtide.research.plan(source, target="onnxruntime", allow="tile,recompute", max_overhead="200%", time=10)
     assert plan.recomputation is not None
     run = lowtide.verify(source, plan, run=True, timed=False).run
     assert isinstance(run, RunReport)
@@ -130,9 +130,9 @@ def test_a_file_is_made_again_from_the_plan_alone(source: Path, plan: Plan, tmp_
 
 def test_nothing_runs_again_where_the_best_order_fits(source: Path):
     """A budget that is no bound changes nothing."""
-    plan = lowtide.research.plan(source, target="generic", allow="fission,recompute", budget="1MiB", time=5)
+    plan = lowtide.research.plan(source, target="generic", allow="tile,recompute", budget="1MiB", time=5)
     assert (plan.status, plan.rewrites, plan.recomputation) == ("ok", None, None)
-    assert plan.allow == ["fission", "recompute"]
+    assert plan.allow == ["tile", "recompute"]
 
 
 @pytest.mark.parametrize(
@@ -146,10 +146,10 @@ def test_nothing_runs_again_where_the_best_order_fits(source: Path):
 def test_what_does_not_go_together_is_said(settings: dict[str, Any], text: str, source: Path):
     """With what to do instead."""
     with pytest.raises(InputError, match=text):
-        lowtide.research.plan(source, **{"target": "generic", "allow": "fission,recompute"} | settings)
+        lowtide.research.plan(source, **{"target": "generic", "allow": "tile,recompute"} | settings)
 
 
 def test_only_onnx_models_have_passes(tmp_path: Path):
     """Graph JSON has no norms that are known."""
     with pytest.raises(InputError, match="only ONNX models"):
-        lowtide.research.plan(graph_file(tmp_path, branches()), allow="fission,recompute", budget=10)
+        lowtide.research.plan(graph_file(tmp_path, branches()), allow="tile,recompute", budget=10)

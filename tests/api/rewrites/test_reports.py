@@ -27,7 +27,7 @@ def model_file(folder: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("allow", "how"),
-    [("fission", {}), ("seams,fission", {}), ("alias", {}), ("loops", {}), ("recompute", {"budget": "90%"})],
+    [("tile", {}), ("concat,tile", {}), ("alias", {}), ("row-streaming", {}), ("recompute", {"budget": "90%"})],
 )
 def test_no_bound_of_one_choice_is_reported(
     allow: str, how: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -52,7 +52,9 @@ def test_no_bound_of_one_choice_is_reported(
 def test_a_search_for_loops_says_what_it_does(tmp_path: Path) -> None:
     """From when the order without loops is known to when the plan is checked; what is called best is reached."""
     heard: list[Progress] = []
-    plan = lowtide.research.plan(model_file(tmp_path), target="generic", allow="loops", time=2, report=heard.append)
+    plan = lowtide.research.plan(
+        model_file(tmp_path), target="generic", allow="row-streaming", time=2, report=heard.append
+    )
     phases = [progress.phase for progress in heard]
     assert "looking for loops" in phases
     assert phases[-1] == "verifying the plan"
@@ -69,7 +71,7 @@ def test_what_is_told_of_a_search_for_loops_may_end_it(phase: str, tmp_path: Pat
             raise KeyboardInterrupt
 
     model = model_file(tmp_path)
-    plan = lowtide.research.plan(model, target="generic", allow="loops", time=2, report=report)
+    plan = lowtide.research.plan(model, target="generic", allow="row-streaming", time=2, report=report)
     assert plan.peak_bytes <= plan.own_order_peak_bytes
     assert plan.stopped == "interrupt" or phase != "looking for loops"
     assert plan.stopped != "interrupt" or phase != "verifying the plan"

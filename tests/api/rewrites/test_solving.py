@@ -18,8 +18,8 @@ from lowtide.transform.halos import macs_of
 from support.small_nets import pyramid
 from support.tflite_nets import pyramid as tflite_pyramid
 
-TILED = ("fission", "halos", "unjoined", "rounds", "seams", "accumulate", "alias")
-ALL_OF_ONNX = ("fission", "halos", "rounds", "seams", "alias", "recompute")
+TILED = ("tile", "recompute-halos", "unmaterialised", "nest-tiles", "concat", "accumulate", "alias")
+ALL_OF_ONNX = ("tile", "recompute-halos", "nest-tiles", "concat", "alias", "recompute")
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def tiled(model: Path) -> Plan:
     """A plan with tiles on tiles, and rows that run again."""
-    return lowtide.research.plan(model, target="generic", allow="fission,seams,rounds,halos", time=2)
+    return lowtide.research.plan(model, target="generic", allow="tile,concat,nest-tiles,recompute-halos", time=2)
 
 
 @pytest.mark.slow
@@ -41,7 +41,7 @@ def test_all_that_tiles_goes_together(model: Path) -> None:
     """No pair of words is refused, and the checker takes what comes of all of them."""
     assert set(TILED) < set(ALLOWED)
     plan = lowtide.research.plan(model, target="generic", allow=TILED, time=1)
-    once = lowtide.research.plan(model, target="generic", allow="fission", time=1)
+    once = lowtide.research.plan(model, target="generic", allow="tile", time=1)
     assert plan.required_bytes <= once.required_bytes
     lowtide.verify(model, plan)
 
@@ -57,7 +57,7 @@ def test_halos_in_levels_are_counted(model: Path, tiled: Plan) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("allow", ["fission,seams,rounds,halos", TILED])
+@pytest.mark.parametrize("allow", ["tile,concat,nest-tiles,recompute-halos", TILED])
 def test_a_search_is_no_worse_than_the_plan_that_it_begins_with(model: Path, tiled: Plan, allow: Any) -> None:
     """In no time the plan is found again, from the object or from its file."""
     warm = lowtide.research.plan(model, target="generic", allow=allow, time=0.01, warm_start=tiled)
@@ -70,7 +70,7 @@ def test_a_file_is_a_start(model: Path, tiled: Plan, tmp_path: Path) -> None:
     """What a budget asks for is there without a search."""
     tiled.save(tmp_path / "plan.json")
     met = lowtide.research.plan(
-        model, target="generic", allow="fission,seams,rounds,halos", time=0.01, budget=tiled.required_bytes,
+        model, target="generic", allow="tile,concat,nest-tiles,recompute-halos", time=0.01, budget=tiled.required_bytes,
         warm_start=tmp_path / "plan.json",
     )  # fmt: skip
     assert (met.status, met.peak_bytes) == ("ok", tiled.peak_bytes)
@@ -87,7 +87,7 @@ def test_an_order_is_a_start(model: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        ({"allow": "fission"}, "allow halos, rounds, seams too"),
+        ({"allow": "tile"}, "allow concat, nest-tiles, recompute-halos too"),
         ({"allow": "recompute", "budget": "50%"}, "leave out warm_start"),
         ({"memories": ["fast=20KiB"]}, "leave out warm_start"),
     ],
@@ -114,8 +114,8 @@ def test_a_plan_of_another_model_is_no_start(model: Path, tiled: Plan, tmp_path:
         ("generic", {"exact_bits": True}, ALL_OF_ONNX[:-1]),
         ("generic", {"persistent": ["x"]}, ()),
         ("generic", {"banks": ["a=1MiB", "b=1MiB"]}, ()),
-        ("strict", {"memories": ["fast=1MiB"]}, ("fission", "rounds", "seams")),
-        ("loops", {}, ("loops",)),
+        ("strict", {"memories": ["fast=1MiB"]}, ("tile", "nest-tiles", "concat")),
+        ("loops", {}, ("row-streaming",)),
     ],
 )
 def test_all_means_what_the_model_its_target_and_the_goal_have(
@@ -127,14 +127,14 @@ def test_all_means_what_the_model_its_target_and_the_goal_have(
     job = with_all_means(job_of(model, target=target, allow="all", **more))
     assert job.allow == words
     bounded = job.costs is not None and job.costs.max_overhead == MOST_OVERHEAD
-    assert bounded == ("halos" in words)
+    assert bounded == ("recompute-halos" in words)
 
 
 @pytest.mark.slow
 def test_all_is_no_worse_than_a_word_and_keeps_its_bound(model: Path) -> None:
     """One plan of all means, and one that may run 5 % more operations."""
     every = lowtide.research.plan(model, target="generic", allow="all", time=5)
-    tiles = lowtide.research.plan(model, target="generic", allow="fission", time=5)
+    tiles = lowtide.research.plan(model, target="generic", allow="tile", time=5)
     assert every.required_bytes <= tiles.required_bytes
     assert every.halos is None or every.halos.extra_macs <= MOST_OVERHEAD * every.halos.macs
     lowtide.verify(model, every)
@@ -146,7 +146,7 @@ def test_all_of_a_tflite_model_is_bounded_by_operations(tmp_path: Path) -> None:
     path = tmp_path / "net.tflite"
     path.write_bytes(tflite_pyramid().bytes())
     plan = lowtide.research.plan(path, target="generic", allow="all", time=2)
-    assert plan.allow == ["fission", "halos", "rounds", "alias"]
+    assert plan.allow == ["tile", "recompute-halos", "nest-tiles", "alias"]
     assert plan.cost is None
     lowtide.verify(path, plan)
 
@@ -154,4 +154,4 @@ def test_all_of_a_tflite_model_is_bounded_by_operations(tmp_path: Path) -> None:
 def test_all_is_named_alone(model: Path) -> None:
     """The other words are among it."""
     with pytest.raises(InputError, match="name it alone"):
-        lowtide.research.plan(model, allow="all,fission")
+        lowtide.research.plan(model, allow="all,tile")

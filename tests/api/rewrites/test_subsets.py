@@ -14,7 +14,7 @@ from lowtide.graph import Graph
 from lowtide.plan import Plan
 from support.steps import random_attention_step, random_image_step, random_sibling_step, random_step
 
-PLAIN = ("recompute,fission", "recompute,fission,swap", "recompute,fission,merge", "recompute,fission,swap,merge")
+PLAIN = ("recompute,tile", "recompute,tile,offload", "recompute,tile,merge", "recompute,tile,offload,merge")
 SECONDS, SHARE = 2.5, 0.015
 """Of all words; and the part of it that fewer have, which a search by all words gives these at the least."""
 
@@ -25,18 +25,18 @@ def _fewer(graph: Graph, allow: str, **how: Any) -> list[tuple[str, Plan]]:
     """Plans by every part of these words, and by micro-batches alone."""
     words = set(allow.split(","))
     alone = priced(graph, stand_in("rtx3090.json")[0].families)
-    ways = [("recompute", {}), ("swap", {}), ("recompute,swap", {}), *((w, {}) for w in PLAIN if w != allow)]
+    ways = [("recompute", {}), ("offload", {}), ("recompute,offload", {}), *((w, {}) for w in PLAIN if w != allow)]
     plans = [
         (
             way,
-            lowtide.research.plan(graph if "fission" in way else alone, allow=way, time=SECONDS * SHARE, **how, **more),
+            lowtide.research.plan(graph if "tile" in way else alone, allow=way, time=SECONDS * SHARE, **how, **more),
         )
         for way, more in ways
         if set(way.split(",")) <= words
     ]
-    methods = [("microbatch", graph, "recompute,fission")]
-    if "budget" in how and "swap" in words:
-        methods.append(("pofo", alone, "recompute,swap"))
+    methods = [("microbatch", graph, "recompute,tile")]
+    if "budget" in how and "offload" in words:
+        methods.append(("pofo", alone, "recompute,offload"))
     for name, step, way in methods:
         with suppress(lowtide.InputError):  # statistics over the batch, or no chain of blocks
             plans.append((name, lowtide.research.plan(step, allow=way, method=name, time=SECONDS * SHARE, **how)))

@@ -54,7 +54,9 @@ def at(rate: float) -> CostFile:
 
 def test_a_transfer_that_fits_beside_the_ops_costs_nothing():
     """Eight bytes at one a nanosecond leave while `early` runs and come back while `more` does: proved optimal."""
-    plan = lowtide.research.plan(far_apart(), allow="recompute,swap", budget=17, target="strict", cost=at(1.0), time=5)
+    plan = lowtide.research.plan(
+        far_apart(), allow="recompute,offload", budget=17, target="strict", cost=at(1.0), time=5
+    )
     assert plan.status == "ok"
     assert plan.recomputation is not None
     assert plan.recomputation.counted == "nanoseconds"
@@ -68,7 +70,7 @@ def test_a_transfer_that_fits_beside_the_ops_costs_nothing():
 @pytest.mark.slow
 def test_ops_wait_for_what_does_not_fit():
     """At half a byte a nanosecond it takes 16 each way, and 8 of them fit beside: of both the plan has 8 of waiting."""
-    plan = lowtide.research.plan(far_apart(), allow="swap", budget=17, target="strict", cost=at(0.5), time=2)
+    plan = lowtide.research.plan(far_apart(), allow="offload", budget=17, target="strict", cost=at(0.5), time=2)
     assert plan.recomputation is not None
     assert plan.swapping is not None
     assert plan.swapping.waiting_nanoseconds == plan.recomputation.planned - 141
@@ -78,14 +80,16 @@ def test_ops_wait_for_what_does_not_fit():
 @pytest.mark.slow
 def test_what_is_slow_to_move_is_made_again():
     """At a hundredth of that, `make` runs again."""
-    plan = lowtide.research.plan(far_apart(), allow="recompute,swap", budget=17, target="strict", cost=at(0.01), time=2)
+    plan = lowtide.research.plan(
+        far_apart(), allow="recompute,offload", budget=17, target="strict", cost=at(0.01), time=2
+    )
     assert plan.recomputation is not None
     assert plan.recomputation.planned == 141 + 90
     assert [type(r) for r in plan.rewrites or ()] == [Recompute]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("allow", ["swap", "recompute,swap"])
+@pytest.mark.parametrize("allow", ["offload", "recompute,offload"])
 def test_random_plans_are_verified_and_read_back(allow: str):
     """Plans of random graphs, within budgets that bite, hold by the checker's own clock; nothing else moves their
     bytes."""
@@ -134,7 +138,7 @@ def _broken(plan: Plan) -> list[Plan]:
 def test_the_checker_notices_what_is_wrong():
     """Bytes, times, rates, orders and readers, one by one."""
     graph = far_apart()
-    plan = lowtide.research.plan(graph, allow="recompute,swap", budget=17, target="strict", cost=at(1.0), time=5)
+    plan = lowtide.research.plan(graph, allow="recompute,offload", budget=17, target="strict", cost=at(1.0), time=5)
     assert plan.rules is not None
     verify_plan(graph, plan, plan.rules)
     for broken in _broken(plan):
@@ -168,11 +172,11 @@ def test_the_bound_is_never_above_the_least_time():
 def test_what_cannot_be_is_refused(tmp_path: Path):
     """In one line: a cost file without bandwidth, a file as output, a published method."""
     with pytest.raises(InputError, match="bandwidth"):
-        lowtide.research.plan(far_apart(), allow="swap", budget=17, target="strict", cost=stand_in()[0], time=5)
+        lowtide.research.plan(far_apart(), allow="offload", budget=17, target="strict", cost=stand_in()[0], time=5)
     with pytest.raises(InputError, match="knows no transfers"):
-        lowtide.research.plan(far_apart(), allow="recompute,swap", budget=17, target="strict", method="dtr", time=5)
+        lowtide.research.plan(far_apart(), allow="recompute,offload", budget=17, target="strict", method="dtr", time=5)
     with pytest.raises(InputError, match="does not go with"):
-        lowtide.research.plan(far_apart(), allow="swap,fission", budget=17, target="strict", time=5)
+        lowtide.research.plan(far_apart(), allow="offload,tile", budget=17, target="strict", time=5)
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -180,7 +184,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path, costs, plan = graph_file(far_apart(), tmp_path), tmp_path / "c.json", tmp_path / "p.json"
     at(1.0).save(costs)
     call = [
-        "research", "plan", path, "--target", "strict", "--allow", "recompute,swap", "--budget", "17", "--cost", costs,
+        "research", "plan", path, "--target", "strict", "--allow", "recompute,offload", "--budget", "17",
+        "--cost", costs,
     ]  # fmt: skip
     status, out, _ = run(capsys, *call, "--plan", plan)
     assert status == 0

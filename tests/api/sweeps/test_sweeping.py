@@ -83,7 +83,7 @@ def test_what_is_wrong_with_a_model_is_its_row(tmp_path: Path, capsys: Captured)
         (["--targets", "strict,alignmnt=3"], "no option 'alignmnt"),
         (["--vary", "method=exact,foo"], "no method 'foo'"),
         (["--vary", "allow=,foo"], "'foo'"),
-        (["--vary", "max_overhead=10%"], "--allow fission"),
+        (["--vary", "max_overhead=10%"], "--allow tile"),
         (["--vary", "time=-1"], "time is -1.0"),
         (["--vary", "max_macs=1"], "cannot vary 'max_macs'"),
         (["--budgets", "much"], "much"),

@@ -72,11 +72,11 @@ def test_cuts_of_copies_are_exact_in_single_precision_alone(tmp_path: Path, dtyp
 @pytest.mark.slow
 def test_a_plan_of_half_precision_promises_no_bits(tmp_path: Path) -> None:
     """Nor is anything cut where bits are asked for; the checker takes no other word for it, and it runs as said."""
-    single = lowtide.research.plan(wide(tmp_path, SINGLE), target="generic", allow="fission", exact_bits=True, time=2)
+    single = lowtide.research.plan(wide(tmp_path, SINGLE), target="generic", allow="tile", exact_bits=True, time=2)
     assert (single.exactness, bool(single.rewrites)) == ("bits", True)
     source = wide(tmp_path, HALF)
-    assert not lowtide.research.plan(source, target="generic", allow="fission", exact_bits=True, time=2).rewrites
-    plan = lowtide.research.plan(source, target="generic", allow="fission", time=2)
+    assert not lowtide.research.plan(source, target="generic", allow="tile", exact_bits=True, time=2).rewrites
+    plan = lowtide.research.plan(source, target="generic", allow="tile", time=2)
     assert (plan.exactness, bool(plan.rewrites)) == ("kernel", True)
     with pytest.raises(VerificationError, match="promises 'bits', its cuts 'kernel'"):
         lowtide.verify(source, msgspec.structs.replace(plan, exactness="bits"))

@@ -91,9 +91,11 @@ def test_answers_fit_and_take_no_longer_than_without_transfers():
 def test_a_plan_is_verified_and_other_calls_are_refused():
     """By name where transfers are not allowed."""
     graph = chain_with_skips(4).model.graph
-    plan = lowtide.research.plan(graph, allow="recompute,swap", method="pofo", budget="70%", target="strict", time=20)
+    plan = lowtide.research.plan(
+        graph, allow="recompute,offload", method="pofo", budget="70%", target="strict", time=20
+    )
     assert (plan.method, plan.status) == ("pofo", "ok")
-    with pytest.raises(InputError, match="recompute,swap"):
+    with pytest.raises(InputError, match="recompute,offload"):
         lowtide.research.plan(graph, allow="recompute", method="pofo", budget="70%", target="strict", time=5)
     with pytest.raises(InputError, match=r"pofo\.slots"):
         Pofo(slots=0)

@@ -41,7 +41,7 @@ def _int8(folder: Path, **options: str) -> Plan:
 
 def _striped(folder: Path) -> Plan:
     write_zoo("swiftnet_cell_a", folder / "net.onnx")
-    return lowtide.research.plan(folder / "net.onnx", allow="fission", max_ops=60, time=1)
+    return lowtide.research.plan(folder / "net.onnx", allow="tile", max_ops=60, time=1)
 
 
 def _in_place(_: Path) -> Plan:
@@ -61,8 +61,11 @@ KINDS: dict[str, tuple[Callable[[Path], Plan], tuple[str, ...]]] = {
     ),
     "striped": (_striped, ("onnxruntime today", "in tiles", "tiled")),
     "training": (lambda _: lowtide.research.plan(STEP, allow="recompute", budget="70%", time=1), ("recomputed",)),
-    "swapped": (lambda _: lowtide.research.plan(STEP, allow="swap", budget="70%", time=1), ("to host", "from host")),
-    "loops": (lambda folder: _int8(folder, target="loops", allow="loops", budget="2KiB"), ("the loop at step",)),
+    "swapped": (lambda _: lowtide.research.plan(STEP, allow="offload", budget="70%", time=1), ("to host", "from host")),
+    "loops": (
+        lambda folder: _int8(folder, target="loops", allow="row-streaming", budget="2KiB"),
+        ("the loop at step",),
+    ),
 }
 """What makes a plan of each kind, and words that its page has."""
 

@@ -265,7 +265,7 @@ def _uncut(words: str) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
 def _cut_spill(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
     graph = onnx_graph(pyramid().model())
     fast = (2048, 3000, 2500)[seed % 3]
-    return graph, [{"target": "strict", "allow": "fission", "memories": {"fast": fast}, "time": 10 * SECONDS}]
+    return graph, [{"target": "strict", "allow": "tile", "memories": {"fast": fast}, "time": 10 * SECONDS}]
 
 
 def _passes(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
@@ -276,7 +276,7 @@ def _passes(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
     for kind in (("groups", "channels"), ("channels", "mean"), ("op", "pool"))[seed % 3]:
         net.block(kind, residual=False)
     net.shrink()
-    how = {"target": "generic", "allow": "fission,recompute", "max_overhead": 2, "time": 6 * SECONDS}
+    how = {"target": "generic", "allow": "tile,recompute", "max_overhead": 2, "time": 6 * SECONDS}
     return onnx_graph(net.model()), [how]
 
 
@@ -288,7 +288,7 @@ def _sections(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
     heads = (2, 4, 8)[seed % 3]
     way = ("swin", "slice", "swin", "split", "columns", "chunks", "gather", "heads")[seed % 8]
     net = attention(tokens=16, width=32, heads=heads, way=way).model()
-    return onnx_graph(net), [{"target": "generic", "allow": "fission", "time": SECONDS}]
+    return onnx_graph(net), [{"target": "generic", "allow": "tile", "time": SECONDS}]
 
 
 def _aliases(
@@ -360,7 +360,7 @@ def _step(**how: Any) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
     return call
 
 
-_MICRO = {"allow": "recompute,fission", "method": "microbatch", "options": {"parts": "3"}, "max_overhead": 900}
+_MICRO = {"allow": "recompute,tile", "method": "microbatch", "options": {"parts": "3"}, "max_overhead": 900}
 
 
 def _loops(**how: Any) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
@@ -375,7 +375,7 @@ def _loops(**how: Any) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
         f = net.pool(e, "AVERAGE_POOL_2D", (net.shape(e)[1], net.shape(e)[2]), (1, 1))
         net.ends([x], [net.reshape(f, (1, 32))])
         graph = graph_with_file(net.bytes())
-        common = {"target": "loops", "allow": "loops", "time": 30}
+        common = {"target": "loops", "allow": "row-streaming", "time": 30}
         return graph, [{**common, **how}]
 
     return call
@@ -440,40 +440,40 @@ KINDS: Mapping[str, Callable[[int], Drawn]] = {
     "spill, and back": _spill_back(outputs_end_fast="true", lead="1"),
     "spill, outputs late": _spill_back(outputs_written_early="false"),
     "spill, two memories": lambda seed: _spill(len(WAYS) * seed + 5),
-    "cut": _cut("fission", "strict"),
-    "cut, in place": _cut("fission"),
-    "cut, over a part": _cut("fission", "generic,overlap=in_place"),
-    "uncut": _uncut("fission"),
-    "halos": _cut("fission,halos"),
-    "rounds": _cut("fission,rounds"),
+    "cut": _cut("tile", "strict"),
+    "cut, in place": _cut("tile"),
+    "cut, over a part": _cut("tile", "generic,overlap=in_place"),
+    "uncut": _uncut("tile"),
+    "halos": _cut("tile,recompute-halos"),
+    "rounds": _cut("tile,nest-tiles"),
     "rounds by hand": _rounds_by_hand,
-    "cost": _cut("fission", cost=costs([])),
+    "cost": _cut("tile", cost=costs([])),
     "cut and spill": _cut_spill,
     "passes": _passes,
-    "seams": _seams("seams"),
-    "accumulate": _seams("seams,accumulate"),
+    "seams": _seams("concat"),
+    "accumulate": _seams("concat,accumulate"),
     "sections": _sections,
     "aliases": _aliases("alias"),
     "aliases, row by row": _aliases("alias", "generic,pieces=strided", 2),
-    "aliases and cuts": _aliases("alias,fission"),
+    "aliases and cuts": _aliases("alias,tile"),
     "writes": _writes,
     "dead ends": _dead_ends,
     "again": _again(0.8),
     "again, a little": _again(0.95),
     "again, cost": _within,
     "again and again": _again(0.7, max_overhead=5),
-    "swap": _swap("swap"),
-    "swap and again": _swap("recompute,swap"),
+    "swap": _swap("offload"),
+    "swap and again": _swap("recompute,offload"),
     "microbatch": _step(**_MICRO),
-    "step": _step(allow="recompute,fission", max_overhead=2),
-    "merge": _step(allow="recompute,fission,merge", max_overhead=2),
+    "step": _step(allow="recompute,tile", max_overhead=2),
+    "merge": _step(allow="recompute,tile,merge", max_overhead=2),
     **by_hand.KINDS,
     "loops": _loops(),
     "loops, streamed": _loops(stream_input=True),
     "onnxruntime": lambda seed: (_wide(seed), [{"target": "onnxruntime"}]),
     "tflm": _tflite("tflm"),
     "tflm, reference kernels": _tflite("tflm,kernels=reference"),
-    "tflm, cut": _tflite("tflm", allow="fission"),
+    "tflm, cut": _tflite("tflm", allow="tile"),
     "tflm, budget": _tflite("tflm", budget="20KiB", reserve=64),
     "tflm, arenas": _tflite("tflm", banks=["fast=48KiB", "slow=128KiB"]),
     "tflite": _tflite("tflite"),

@@ -280,7 +280,7 @@ def written_over() -> tuple[Graph, Sequence[Plan], Near]:
         left_out = ("profile", "arena_lower_bound_bytes", "arena_optimal", "search")
         return {key: value for key, value in document.items() if key not in left_out}
 
-    honest, again = over("swap", 220), over("recompute", 240)
+    honest, again = over("offload", 220), over("recompute", 240)
     store = next(op["id"] for op in honest["ops"] if op["type"] == "StoreToHost")
     rest = [v for v in honest["order"] if v != store]
     late, early = ([*rest[:k], store, *rest[k:]] for k in (rest.index(2) + 1, rest.index(2)))

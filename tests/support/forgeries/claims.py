@@ -19,7 +19,7 @@ def regions_false(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
     least = min(p.peak_bytes for p in (base.plan, base.beside) if p is not None)
     if base.plan.recomputation is not None or base.plan.fission is not None or base.plan.moves is not None:
         return
-    allow = base.document.get("allow") or ["fission"]
+    allow = base.document.get("allow") or ["tile"]
     ops = [None, *(op.id for op in base.graph.ops), 2**40]
     for said in {least + 1, base.plan.peak_bytes, base.plan.peak_bytes + 1} - set(range(least + 1)):
         for over in ("orders", "orders_and_regions", "orders_and_joined_regions"):

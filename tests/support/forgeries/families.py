@@ -116,7 +116,7 @@ def status_turned(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
         for status in ("over_budget", "impossible") if fits else ("ok", "unproved"):
             yield changed(base, status=status), f"it {'fits' if fits else 'does not fit'}"
         return
-    words = [None, ["recompute"], ["swap"], ["fission"], ["alias"], base.document.get("allow")]
+    words = [None, ["recompute"], ["offload"], ["tile"], ["alias"], base.document.get("allow")]
     for budget, status in (
         (least, "impossible"), (least + 1, "impossible"), (required, "impossible"), (2 * required, "impossible"),
         (required, "over_budget"), (4 * required, "over_budget"), (required - 1, "ok"), (required - 1, "unproved"),

@@ -144,7 +144,7 @@ def bounds_wrong(base: Base, random: Random) -> Found:
         yield changed(base, halos=None), "nothing is said of rows that run again"
         yield changed(base, halos=base.document["halos"] | {"extra_macs": 0}), "no row runs again"
     overlaps = "overlap=in_place" in base.target
-    if "sections" in kinds or (overlaps and "cut" in kinds and base.plan.allow == ["fission"]):
+    if "sections" in kinds or (overlaps and "cut" in kinds and base.plan.allow == ["tile"]):
         yield changed(base, region_bound={"bytes": 1, "op": None}), "in no plan by sections, or that overlaps"
     if kinds == {"recompute"}:
         for word in ("bits", "kernel", "sum"):
@@ -254,7 +254,7 @@ def dead_ends(base: Base, random: Random) -> Found:
         piece = {"id": 91, "name": "piece", "kind": "activation", "piece": {"of": t.id, "box": box}}
         cut = {"op": blocks.id, "axis": axis, "ends": [end]} | ({"begins": [first]} if first else {})
         return changed(
-            base, version=2, rewrites=[{"kind": "cut", "ops": [cut]}], allow=["fission"], exactness="bits",
+            base, version=2, rewrites=[{"kind": "cut", "ops": [cut]}], allow=["tile"], exactness="bits",
             ops=[op if own["id"] == blocks.id else own for own in document["ops"]],
             tensors=[piece | {"size": t.size * (end - first) // rows} if own["id"] == t.id else own
                      for own in document["tensors"]],

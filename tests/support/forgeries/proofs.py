@@ -103,7 +103,7 @@ def bounds_of_other_plans(base: Base, random: Random) -> Iterator[tuple[Document
         return
     allow, bound = base.document["allow"], {"least_peak_bytes": 0}
     yield changed(base, fission=claim | bound, allow=None), "nothing says what plans may change"
-    yield changed(base, fission=claim | bound, allow=[*allow, "swap"]), "plans that move tensors may need less"
+    yield changed(base, fission=claim | bound, allow=[*allow, "offload"]), "plans that move tensors may need less"
     least = {k: v for k, v in (claim | bound).items() if k != "max_overhead"}
     yield changed(base, fission=least), "within no time"
     times = {"to_host": 1.0, "from_host": 1.0, "op_nanoseconds": [1 for _ in base.graph.ops], "cost_file": "0" * 64}

@@ -240,7 +240,7 @@ def test_a_tile_knows_the_rows_that_its_constant_names(tmp_path: Path) -> None:
         [from_array(np.zeros(3, np.int64), "rows"), from_array(np.zeros((3, 6), np.float32), "w")],
     )
     path = saved(net, tmp_path, "rows.onnx")
-    plan = lowtide.research.plan(path, target="generic", allow="fission,alias", time=3)
+    plan = lowtide.research.plan(path, target="generic", allow="tile,alias", time=3)
     gathers = {op.id for op in plan.ops if op.type == "Gather"}
     assert any(isinstance(r, TensorAlias) and r.op in gathers for r in plan.rewrites or ())
     lowtide.verify(path, plan)

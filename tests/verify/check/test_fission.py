@@ -23,7 +23,7 @@ GRAPH = random_step(7, batch=6)
 def plan() -> Plan:
     """Of three parts."""
     return lowtide.research.plan(
-        GRAPH, allow="recompute,fission", method="microbatch", options={"parts": "3"}, max_overhead=900, time=2
+        GRAPH, allow="recompute,tile", method="microbatch", options={"parts": "3"}, max_overhead=900, time=2
     )
 
 
@@ -111,7 +111,7 @@ def test_labels_of_another_shape_have_no_rows(labels: str, shape: tuple[int, ...
                            dict.fromkeys("xab", (6, 4)))  # fmt: skip
     tensors = [replace(t, shape=shape) if t.name == "b" else t for t in graph.tensors]
     graph = replace(graph, tensors=tuple(tensors))
-    made = lowtide.research.plan(graph, allow="recompute,fission", max_overhead=2, time=1)
+    made = lowtide.research.plan(graph, allow="recompute,tile", max_overhead=2, time=1)
     assert made.fission is not None
     assert made.fission.least_peak_bytes is not None
     assert "fission" in [rule.name for rule in lowtide.verify(graph, made).checks]
@@ -152,4 +152,4 @@ def test_transfers_that_a_plan_does_not_allow_are_refused(moving: Plan) -> None:
     """And the plan as it is holds, its parts timed one after the other by a clock played op by op."""
     lowtide.verify(GRAPH, moving)
     with pytest.raises(VerificationError, match="does not allow"):
-        lowtide.verify(GRAPH, msgspec.structs.replace(moving, allow=["recompute", "fission"]))
+        lowtide.verify(GRAPH, msgspec.structs.replace(moving, allow=["recompute", "tile"]))

@@ -44,13 +44,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def plan(model: Path) -> Plan:
     """Its plan with loops, the input held."""
-    return lowtide.research.plan(model, target="loops", allow="loops")
+    return lowtide.research.plan(model, target="loops", allow="row-streaming")
 
 
 @pytest.fixture(scope="module")
 def streamed(model: Path) -> Plan:
     """Its plan with loops, the input handed over."""
-    return lowtide.research.plan(model, target="loops", allow="loops", stream_input=True)
+    return lowtide.research.plan(model, target="loops", allow="row-streaming", stream_input=True)
 
 
 def test_loops_need_less_than_any_order(model: Path, plan: Plan, streamed: Plan) -> None:
@@ -73,14 +73,14 @@ def test_loops_need_less_than_any_order(model: Path, plan: Plan, streamed: Plan)
 def test_within_a_budget_no_loop_is_made_that_need_not_be(model: Path, plan: Plan) -> None:
     """The best order where that fits; else as few ops in loops as fit."""
     best = lowtide.research.plan(model, target="loops")
-    within = lowtide.research.plan(model, target="loops", allow="loops", budget=best.required_bytes)
+    within = lowtide.research.plan(model, target="loops", allow="row-streaming", budget=best.required_bytes)
     assert (within.loops, within.version) == (None, 1)
     between = (plan.required_bytes + best.required_bytes) // 2
-    some = lowtide.research.plan(model, target="loops", allow="loops", budget=between)
+    some = lowtide.research.plan(model, target="loops", allow="row-streaming", budget=between)
     assert some.status == "ok"
     looped = [sum(len(loop.ops) for loop in one.loops or ()) for one in (some, plan)]
     assert 0 < looped[0] <= looped[1]
-    never = lowtide.research.plan(model, target="loops", allow="loops", budget=plan.required_bytes // 2)
+    never = lowtide.research.plan(model, target="loops", allow="row-streaming", budget=plan.required_bytes // 2)
     assert never.status == "over_budget"
 
 
@@ -243,11 +243,11 @@ def test_every_key_of_a_loop_counts(model: Path, streamed: Plan) -> None:
 def test_what_does_not_go_with_loops_is_said(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Other targets, other changes, other options: one line, and how to mend it."""
     for arguments, words in (
-        (["--allow", "loops"], "--target loops"),
-        (["--target", "loops", "--stream-input"], "--allow loops"),
-        (["--target", "loops", "--allow", "loops", "--max-ops", "9"], "--max-ops"),
-        (["--target", "loops", "--allow", "loops", "--method", "rpo"], "--method"),
-        (["--target", "loops", "--allow", "loops", "-o", str(tmp_path / "out.tflite")], "loops"),
+        (["--allow", "row-streaming"], "--target loops"),
+        (["--target", "loops", "--stream-input"], "--allow row-streaming"),
+        (["--target", "loops", "--allow", "row-streaming", "--max-ops", "9"], "--max-ops"),
+        (["--target", "loops", "--allow", "row-streaming", "--method", "rpo"], "--method"),
+        (["--target", "loops", "--allow", "row-streaming", "-o", str(tmp_path / "out.tflite")], "row-streaming"),
     ):
         assert main(["research", "plan", str(model), *arguments]) == 2
         assert words in capsys.readouterr().err, arguments
@@ -264,12 +264,14 @@ def test_an_input_that_cannot_be_handed_over_is_named(tmp_path: Path) -> None:
     path = tmp_path / "flat.tflite"
     path.write_bytes(flat.bytes())
     with pytest.raises(InputError, match=r"t0.*leave it out"):
-        lowtide.research.plan(path, target="loops", allow="loops", stream_input=True)
+        lowtide.research.plan(path, target="loops", allow="row-streaming", stream_input=True)
 
 
 def test_the_screen_says_what_each_loop_keeps(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Ops, axis, rows kept for each tensor, bytes."""
-    assert main(["research", "plan", str(model), "--target", "loops", "--allow", "loops", "--stream-input"]) == 0
+    assert (
+        main(["research", "plan", str(model), "--target", "loops", "--allow", "row-streaming", "--stream-input"]) == 0
+    )
     screen = capsys.readouterr().out
     for words in ("in 2 loops", "of dimension 1", "streamed", "least over all paths of loops", "of these loops"):
         assert words in screen, screen
@@ -286,8 +288,8 @@ def test_the_arena_counts_where_paths_differ_in_it(tmp_path: Path, capsys: pytes
     net.ends([x], [c])
     path = tmp_path / "net.tflite"
     path.write_bytes(net.bytes())
-    plan = lowtide.research.plan(path, target="loops", allow="loops")
+    plan = lowtide.research.plan(path, target="loops", allow="row-streaming")
     search = plan.search or {}
     assert search["loops_least_path_bytes"] < plan.peak_bytes == plan.arena_bytes
-    assert main(["research", "plan", str(path), "--target", "loops", "--allow", "loops"]) == 0
+    assert main(["research", "plan", str(path), "--target", "loops", "--allow", "row-streaming"]) == 0
     assert f"need at least {search['loops_least_path_bytes']:,} B" in capsys.readouterr().out

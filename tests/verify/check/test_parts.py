@@ -38,7 +38,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def plan(model: Path) -> Plan:
     """Its plan with cuts."""
-    return lowtide.research.plan(model, target="strict", allow="fission")
+    return lowtide.research.plan(model, target="strict", allow="tile")
 
 
 def test_a_plan_with_cuts_is_checked(model: Path, plan: Plan) -> None:
@@ -57,13 +57,13 @@ def test_nothing_is_cut_where_it_need_not_be(model: Path, plan: Plan) -> None:
     """Within the budget, or without a way that keeps every bit, the plan is that of the best order."""
     best = lowtide.research.plan(model, target="strict")
     assert best.arena_bytes is not None
-    within = lowtide.research.plan(model, target="strict", allow="fission", budget=best.required_bytes)
+    within = lowtide.research.plan(model, target="strict", allow="tile", budget=best.required_bytes)
     assert (within.rewrites, within.version) == (None, 1)
     between = (plan.required_bytes + best.required_bytes) // 2
-    tight = lowtide.research.plan(model, target="strict", allow="fission", budget=between)
+    tight = lowtide.research.plan(model, target="strict", allow="tile", budget=between)
     assert tight.status == "ok"
     assert len(tight.order) <= len(plan.order)
-    exact = lowtide.research.plan(model, target="strict", allow="fission", exact_bits=True)
+    exact = lowtide.research.plan(model, target="strict", allow="tile", exact_bits=True)
     assert exact.exactness in (None, "bits")
 
 
@@ -302,7 +302,7 @@ def test_a_layout_needs_an_order(model: Path, plan: Plan, tmp_path: Path) -> Non
 @pytest.mark.slow
 def test_a_snippet_opens_the_model_in_parts(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without -o there is none, and nothing is written."""
-    arguments = ["research", "plan", str(model), "--target", "onnxruntime", "--allow", "fission", "-q"]
+    arguments = ["research", "plan", str(model), "--target", "onnxruntime", "--allow", "tile", "-q"]
     snippet, out = tmp_path / "cut.py", tmp_path / "cut.onnx"
     assert main([*arguments, "--snippet", str(snippet)]) == 2
     assert "write that with -o" in capsys.readouterr().err
@@ -315,7 +315,7 @@ def test_a_network_of_the_zoo_is_tiled_as_its_file(tmp_path: Path) -> None:
     """Peak and parts are those of the ONNX form; the plan is one of the zoo's name, and is written and run as such."""
     name, file, out = "zoo:swiftnet_cell_c", tmp_path / "c.onnx", tmp_path / "seams.onnx"
     file.write_bytes(zoo.build("swiftnet_cell_c").onnx().SerializeToString())
-    plan, of_file = (lowtide.research.plan(m, target="strict", allow="seams") for m in (name, file))
+    plan, of_file = (lowtide.research.plan(m, target="strict", allow="concat") for m in (name, file))
     assert plan.rewrites
     assert (plan.peak_bytes, plan.order, plan.rewrites) == (of_file.peak_bytes, of_file.order, of_file.rewrites)
     assert lowtide.verify(name, plan, run=True).run is not None
@@ -331,9 +331,12 @@ def test_only_what_can_be_cut(tmp_path: Path) -> None:
         ' "ops": [{"id": 0, "inputs": [0], "outputs": [1]}]}'
     )
     with pytest.raises(InputError, match="only ONNX and TFLite models are tiled"):
-        lowtide.research.plan(path, allow="fission")
-    with pytest.raises(InputError, match="it may be all, fission"):
+        lowtide.research.plan(path, allow="tile")
+    with pytest.raises(InputError, match="it may be all, tile"):
         lowtide.research.plan(path, allow="fusion")
+    for old, new in {"fission": "tile", "swap": "offload", "unjoined": "unmaterialised"}.items():
+        with pytest.raises(InputError, match=f"--allow {old} is called --allow {new} now"):
+            lowtide.research.plan(path, allow=f"recompute,{old}")
 
 
 def test_sizes_are_cut_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -347,7 +350,7 @@ def test_sizes_are_cut_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     del proto.graph.value_info[:]
     path.write_bytes(proto.SerializeToString())
     peaks = []
-    for words in ([], ["--allow", "fission"]):
+    for words in ([], ["--allow", "tile"]):
         assert (
             main(["research", "plan", str(path), "--target", "strict", "--dim", "n=1,2", "--json", "-q", *words]) == 0
         )
@@ -365,7 +368,7 @@ def test_cuts_that_need_no_less_are_named(model: Path, plan: Plan, monkeypatch: 
         return replace(answer, keys={**answer.keys, "required_bytes": 2**30})
 
     monkeypatch.setattr(CutSearch, "best_cut", large)
-    whole = lowtide.research.plan(model, target="strict", allow="fission")
+    whole = lowtide.research.plan(model, target="strict", allow="tile")
     assert whole.rewrites is None
     assert whole.search is not None
     assert (whole.search["cut_peak_bytes"], whole.search["cut_required_bytes"]) == (plan.peak_bytes, 2**30)
@@ -378,10 +381,10 @@ def test_cuts_that_need_no_less_are_named(model: Path, plan: Plan, monkeypatch: 
 @pytest.mark.parametrize(
     "asked",
     [
-        {"allow": "fission"},
-        {"allow": "seams"},
-        {"allow": "fission,seams"},
-        {"allow": "fission,recompute", "max_overhead": "10%"},
+        {"allow": "tile"},
+        {"allow": "concat"},
+        {"allow": "tile,concat"},
+        {"allow": "tile,recompute", "max_overhead": "10%"},
     ],
     ids=lambda asked: asked["allow"],
 )
@@ -402,7 +405,7 @@ def test_no_time_to_look_for_cuts_is_no_proof(
 
 def test_a_body_that_makes_no_graph_fails_as_any_other(model: Path, tmp_path: Path) -> None:
     """An op twice is the plan's fault, not the call's: exit status 5."""
-    plan = lowtide.research.plan(model, target="strict", allow="fission", max_ops=40)
+    plan = lowtide.research.plan(model, target="strict", allow="tile", max_ops=40)
     whole = next(op.id for op in plan.ops if op.part is None)
     twice = msgspec.structs.replace(plan, order=[*plan.order, whole])
     with pytest.raises(VerificationError, match="is used twice") as caught:
@@ -426,7 +429,7 @@ def test_a_body_that_makes_no_graph_fails_as_any_other(model: Path, tmp_path: Pa
 )
 def test_words_that_a_plan_cannot_have_are_not_read(model: Path, key: str, value: Any) -> None:
     """Exit status 2: the file is none of a plan; as it was, it is."""
-    made = lowtide.research.plan(model, target="strict", allow="fission", max_overhead=4.0, time=1.0)
+    made = lowtide.research.plan(model, target="strict", allow="tile", max_overhead=4.0, time=1.0)
     document = msgspec.json.decode(made.to_json())
     assert from_json(msgspec.json.encode(document)) == made
     document[key] = {**document[key], **value} if isinstance(value, dict) else value

@@ -52,7 +52,7 @@ def test_what_goes_along_does_not_wait_for_what_is_joined(tmp_path: Path) -> Non
             assert not _Search(graph, STRICT, 1569, materialised=joined).refuted(op.id)
     plan = lowtide.research.plan(tmp_path / "net.onnx", target="strict")
     bound = RegionBound(bytes=2304, op=2)
-    forged = msgspec.structs.replace(plan, allow=["fission"], region_bound=bound, proved_over="orders_and_regions")
+    forged = msgspec.structs.replace(plan, allow=["tile"], region_bound=bound, proved_over="orders_and_regions")
     with pytest.raises(VerificationError, match="regions: 2304 bytes over all regions are not proved"):
         check_regions(graph, forged, STRICT)
 

@@ -77,40 +77,40 @@ def test_the_search_cuts_again_what_is_worth_it(tmp_path: Path, monkeypatch: pyt
     pytest.importorskip("onnxruntime", reason="the model is run in onnxruntime, which is not installed")
     model = tmp_path / "net.onnx"
     model.write_bytes(rows_and_channels().SerializeToString())
-    once = lowtide.research.plan(model, target="generic", allow="fission", time=5)
+    once = lowtide.research.plan(model, target="generic", allow="tile", time=5)
     with monkeypatch.context() as patched:
         patched.setattr(NestTiles, "find", lambda *_: None)
-        highest = lowtide.research.plan(model, target="generic", allow="fission,rounds", time=5)
+        highest = lowtide.research.plan(model, target="generic", allow="tile,nest-tiles", time=5)
     assert highest.required_bytes < once.required_bytes
     assert highest.peak_bytes < once.peak_bytes
     assert (highest.proved_over, highest.region_bound) == ("orders", None)
     assert lowtide.verify(model, highest, run=True).run is not None
     monkeypatch.setattr(TilePeak, "find", lambda *_: None)
-    found = lowtide.research.plan(model, target="generic", allow="fission,rounds", time=5)
+    found = lowtide.research.plan(model, target="generic", allow="tile,nest-tiles", time=5)
     assert once.rounds is None
     assert found.rounds
     assert found.required_bytes < once.required_bytes
     assert (found.proved_over, found.region_bound) == ("orders", None)
     report = lowtide.verify(model, found, run=True)
     assert report.run is not None
-    met = lowtide.research.plan(model, target="generic", allow="fission,rounds", time=5, budget=once.required_bytes)
+    met = lowtide.research.plan(model, target="generic", allow="tile,nest-tiles", time=5, budget=once.required_bytes)
     assert met.status == "ok"
     assert met.rounds is None
 
 
-@pytest.mark.parametrize("allow", ["rounds", "rounds,recompute", "rounds,seams"])
+@pytest.mark.parametrize("allow", ["nest-tiles", "nest-tiles,recompute", "nest-tiles,concat"])
 def test_rounds_go_with_cuts(allow: str, model: Path) -> None:
     """What is cut again has to be cut."""
-    with pytest.raises(InputError, match="--allow fission,rounds"):
+    with pytest.raises(InputError, match="--allow tile,nest-tiles"):
         lowtide.research.plan(model, allow=allow)
 
 
 def test_what_rounds_are_not_for(model: Path) -> None:
     """Nothing that is asked for is dropped."""
-    with pytest.raises(InputError, match="leave out rounds"):
-        lowtide.research.plan(model, target="generic", allow="fission,rounds", max_overhead=0.1)
-    with pytest.raises(InputError, match="leave rounds out"):
-        lowtide.research.plan(model, target="tflm", allow="fission,rounds")
+    with pytest.raises(InputError, match="leave out nest-tiles"):
+        lowtide.research.plan(model, target="generic", allow="tile,nest-tiles", max_overhead=0.1)
+    with pytest.raises(InputError, match="leave nest-tiles out"):
+        lowtide.research.plan(model, target="tflm", allow="tile,nest-tiles")
 
 
 def _round(document: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from lowtide.run_reports import RunReport
 from support.seam_nets import dense_block
 
 Change = Callable[[dict[str, Any]], None]
-WAYS = ["seams", "seams,accumulate"]
+WAYS = ["concat", "concat,accumulate"]
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_a_plan_at_seams_is_checked(way: str, model: Path, plans: dict[str, Plan
 def test_measured_as_planned(model: Path) -> None:
     """Under onnxruntime's rules each node has in use what was planned, and outputs are within what is promised."""
     pytest.importorskip("onnxruntime", reason="the model is run in onnxruntime, which is not installed")
-    plan = lowtide.research.plan(model, target="onnxruntime", allow="seams")
+    plan = lowtide.research.plan(model, target="onnxruntime", allow="concat")
     assert any(op.type.endswith("FusedConv") for op in plan.ops)
     run = lowtide.verify(model, plan, run=True).run
     assert isinstance(run, RunReport)
@@ -63,15 +63,15 @@ def test_measured_as_planned(model: Path) -> None:
 def test_fewest_ops_within_a_budget(model: Path, plans: dict[str, Plan]) -> None:
     """A budget that an order meets cuts nothing; the number of ops is kept."""
     best = lowtide.research.plan(model, target="generic")
-    within = lowtide.research.plan(model, target="generic", allow="seams", budget=best.required_bytes)
+    within = lowtide.research.plan(model, target="generic", allow="concat", budget=best.required_bytes)
     assert within.rewrites is None
-    few = lowtide.research.plan(model, target="generic", allow="seams", max_ops=len(plans["seams"].order) - 1)
-    assert len(few.order) < len(plans["seams"].order)
+    few = lowtide.research.plan(model, target="generic", allow="concat", max_ops=len(plans["concat"].order) - 1)
+    assert len(few.order) < len(plans["concat"].order)
 
 
 def test_words_that_belong_together(model: Path) -> None:
     """How sums are added up is a question of seams."""
-    with pytest.raises(InputError, match="seams,accumulate"):
+    with pytest.raises(InputError, match="concat,accumulate"):
         lowtide.research.plan(model, allow="accumulate")
 
 
@@ -80,14 +80,14 @@ def test_other_formats_are_refused() -> None:
     tensors = (Tensor(0, 4, Kind.INPUT, "a", (1,), "float32"), Tensor(1, 4, Kind.OUTPUT, "b", (1,), "float32"))
     graph = Graph("net", tensors, (Op(0, (0,), (1,), "n", "RELU", operands=(0,)),), dialect="tflite")
     with pytest.raises(InputError, match="concats are eliminated only in ONNX models"):
-        lowtide.research.plan(graph, target="generic", allow="seams")
+        lowtide.research.plan(graph, target="generic", allow="concat")
 
 
 @pytest.mark.slow
 def test_seams_and_regions_together(model: Path, plans: dict[str, Plan]) -> None:
     """Both together are no worse than either, and are checked as either is."""
-    both = lowtide.research.plan(model, target="generic", allow="seams,fission")
-    assert both.peak_bytes <= min(plans["seams"].peak_bytes, lowtide.research.plan(model, allow="fission").peak_bytes)
+    both = lowtide.research.plan(model, target="generic", allow="concat,tile")
+    assert both.peak_bytes <= min(plans["concat"].peak_bytes, lowtide.research.plan(model, allow="tile").peak_bytes)
     lowtide.verify(model, from_json(both.to_json()))
 
 
@@ -213,7 +213,7 @@ def test_a_decision_that_cannot_be_writes_nothing(
     change: Callable[[dict[str, Any]], None], model: Path, plans: dict[str, Plan], tmp_path: Path
 ) -> None:
     """Ops, axes and turns that the graph does not have are refused in one line."""
-    data = msgspec.json.decode(plans["seams"].to_json())
+    data = msgspec.json.decode(plans["concat"].to_json())
     change(_cuts(data)[-1])
     with pytest.raises(InputError, match="rewrites"):
         from_json(msgspec.json.encode(data)).apply(model, tmp_path / "cut.onnx")

@@ -34,7 +34,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def plan(model: Path) -> Plan:
     """Its plan with cuts."""
-    return lowtide.research.plan(model, target="generic", allow="fission")
+    return lowtide.research.plan(model, target="generic", allow="tile")
 
 
 @pytest.mark.slow
@@ -59,22 +59,22 @@ def test_as_low_as_the_heads_alone_allow(model: Path, plan: Plan) -> None:
 
 def test_bits_are_kept_where_they_are_asked_for(model: Path) -> None:
     """Kernels for other columns may round in another way."""
-    exact = lowtide.research.plan(model, target="generic", allow="fission", exact_bits=True)
+    exact = lowtide.research.plan(model, target="generic", allow="tile", exact_bits=True)
     assert not any(isinstance(r, Sections) for r in exact.rewrites or ())
 
 
 def test_a_budget_takes_nothing_apart_that_an_order_meets(model: Path) -> None:
     """Nothing is changed that need not be."""
     best = lowtide.research.plan(model, target="generic")
-    assert lowtide.research.plan(model, target="generic", allow="fission", budget=best.required_bytes).rewrites is None
+    assert lowtide.research.plan(model, target="generic", allow="tile", budget=best.required_bytes).rewrites is None
 
 
 @pytest.mark.slow
 def test_costs_are_beside_those_of_the_user_s_own_graph(model: Path) -> None:
     """What is allowed is a part of what the file takes as it stands."""
-    within = lowtide.research.plan(model, target="generic", allow="fission", max_overhead=5.0)
+    within = lowtide.research.plan(model, target="generic", allow="tile", max_overhead=5.0)
     assert any(isinstance(r, Sections) for r in within.rewrites or ())
-    none = lowtide.research.plan(model, target="generic", allow="fission", max_overhead=0.0)
+    none = lowtide.research.plan(model, target="generic", allow="tile", max_overhead=0.0)
     assert within.cost is not None
     assert none.cost is not None
     assert within.cost.uncut_seconds == none.cost.uncut_seconds
@@ -85,7 +85,7 @@ def test_costs_are_beside_those_of_the_user_s_own_graph(model: Path) -> None:
 def test_measured_as_planned(model: Path) -> None:
     """Under onnxruntime's rules each node has in use what was planned, and outputs are within what is promised."""
     pytest.importorskip("onnxruntime", reason="the model is run in onnxruntime, which is not installed")
-    made = lowtide.research.plan(model, target="onnxruntime", allow="fission")
+    made = lowtide.research.plan(model, target="onnxruntime", allow="tile")
     assert any(isinstance(r, Sections) for r in made.rewrites or ())
     run = lowtide.verify(model, made, run=True).run
     assert isinstance(run, RunReport)
@@ -103,7 +103,7 @@ def test_plans_of_random_networks_hold_and_run(data: st.DataObject) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "net.onnx"
         path.write_bytes(nets.model().SerializeToString())
-        made = lowtide.research.plan(path, target="onnxruntime", allow="fission", time=1.5)
+        made = lowtide.research.plan(path, target="onnxruntime", allow="tile", time=1.5)
         run = lowtide.verify(path, made, run=True).run
         assert isinstance(run, RunReport)
         assert all(n.planned_bytes in (None, n.in_use_bytes) for n in run.planned.nodes)

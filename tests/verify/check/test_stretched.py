@@ -38,7 +38,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def plan(model: Path) -> Plan:
     """Its plan with cuts."""
-    return lowtide.research.plan(model, target="strict", allow="fission", time=0.5)
+    return lowtide.research.plan(model, target="strict", allow="tile", time=0.5)
 
 
 def _rough(plan: dict[str, Any]) -> dict[str, Any]:

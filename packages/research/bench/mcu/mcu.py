@@ -115,7 +115,7 @@ def rows_of(
     simd = bench.board.simd
     least, _ = library_project_of(model, simd=simd)
     larger, _ = library_project_of(model, simd=simd, budget=2 * least.sizes.arena_bytes)
-    own = project_of(lowtide.research.plan(model, target="loops", allow="loops", time=seconds), model)
+    own = project_of(lowtide.research.plan(model, target="loops", allow="row-streaming", time=seconds), model)
     programs: dict[str, Callable[[], Path]] = {
         TFLM_REFERENCE: lambda: tflm(sources, bench, "reference", model, data),
         TFLM_LIBRARY: lambda: tflm(sources, bench, "cmsis_nn", model, data),

@@ -35,7 +35,7 @@ def test_a_head_is_cut_within_a_budget(head: Head) -> None:
     with autocast:
         own = compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False, time=0))
         budget = own.plan.floor_bytes * 9 // 10
-        allow = "recompute,fission"
+        allow = "recompute,tile"
         step = compile_step(
             net.model, net.loss_fn, net.batch, options=StepOptions(measure=False, time=4), budget=budget, allow=allow
         )

@@ -33,7 +33,7 @@ from support.sequences import STRICT
 from support.step_runs import random_feeds, run_plan, run_step
 from support.steps import random_attention_step, random_image_step, random_step
 
-ALLOW = "recompute,fission,swap"
+ALLOW = "recompute,tile,offload"
 
 
 def _region(ops: Sequence[int], rows: int) -> Region:
@@ -205,5 +205,5 @@ def test_options_are_the_papers_and_are_checked() -> None:
     for option, value in (("levels", "0"), ("delta", "0.9"), ("width", "0"), ("reschedule", "0")):
         with pytest.raises(InputError, match=f"magis.{option}"):
             make_recompute("magis", {option: value})
-    with pytest.raises(InputError, match="recompute,fission"):
-        lowtide.research.plan(random_step(1), allow="recompute,swap", method="magis", budget="50%", time=1)
+    with pytest.raises(InputError, match="recompute,tile"):
+        lowtide.research.plan(random_step(1), allow="recompute,offload", method="magis", budget="50%", time=1)

@@ -22,7 +22,7 @@ from support.steps import SMALL, labelled_graph, random_attention_step, random_s
 
 torch = pytest.importorskip("torch", reason="needs torch")
 
-WORDS = [("recompute,fission,swap", {"budget": "50%"}), ("recompute,fission,merge", {"max_overhead": "300%"})]
+WORDS = [("recompute,tile,offload", {"budget": "50%"}), ("recompute,tile,merge", {"max_overhead": "300%"})]
 
 
 def _run(graph: Graph, source: str) -> dict[int, Any]:
@@ -71,7 +71,7 @@ def test_parts_are_functions_of_slices() -> None:
     """Of parts of unequal rows, results are joined and sums added up."""
     graph = random_step(3, batch=7)
     plan = lowtide.research.plan(
-        graph, allow="recompute,fission", method="microbatch", options={"parts": "3"}, max_overhead=900, time=2
+        graph, allow="recompute,tile", method="microbatch", options={"parts": "3"}, max_overhead=900, time=2
     )
     source = _check(graph, plan)
     assert "in 3 parts of 7 rows" in source
@@ -83,7 +83,7 @@ def test_parts_are_functions_of_slices() -> None:
 def test_what_runs_again_and_leaves_memory_says_so() -> None:
     """As often as the plan does."""
     graph = random_attention_step(2)
-    plan = lowtide.research.plan(graph, allow="recompute,swap", budget="60%", time=2)
+    plan = lowtide.research.plan(graph, allow="recompute,offload", budget="60%", time=2)
     kinds = [type(r).__name__ for r in plan.rewrites or ()]
     source = _check(graph, plan)
     assert source.count("# again") == kinds.count("Recompute")
@@ -94,7 +94,7 @@ def test_transfers_inside_of_parts_of_unequal_rows() -> None:
     """Each part stores and loads its own rows."""
     graph = zoo.build(f"magis_bert_base:{SMALL['magis_bert_base']}").graph()
     plan = lowtide.research.plan(
-        graph, allow="recompute,fission,swap", method="magis", budget="60%", time=3, options={"width": "3"}
+        graph, allow="recompute,tile,offload", method="magis", budget="60%", time=3, options={"width": "3"}
     )
     _check(graph, plan)
 
@@ -102,7 +102,7 @@ def test_transfers_inside_of_parts_of_unequal_rows() -> None:
 def test_merged_products_say_what_they_hold() -> None:
     """Stacked weights, by name."""
     graph = random_sibling_step(1)
-    plan = lowtide.research.plan(graph, allow="recompute,fission,merge", max_overhead=3.0, time=1)
+    plan = lowtide.research.plan(graph, allow="recompute,tile,merge", max_overhead=3.0, time=1)
     assert plan.fission is not None
     source = _check(graph, plan)
     assert len(executable(source)["STACKED"]) == 2 * len(plan.fission.merged) > 0
@@ -133,7 +133,7 @@ def test_a_module_is_written_from_files(tmp_path: Path) -> None:
     """A user's graph, whose ops say what they are, and its checked plan, in parts; another step's plan is refused."""
     model, plan_file, out = (tmp_path / name for name in ("step.graph.json", "plan.json", "step.py"))
     model.write_bytes(graph_json_bytes(_mlp_step()))
-    plan = lowtide.research.plan(model, allow="recompute,fission", method="microbatch", max_overhead=900, time=1)
+    plan = lowtide.research.plan(model, allow="recompute,tile", method="microbatch", max_overhead=900, time=1)
     assert plan.fission is not None
     assert plan.fission.parts
     plan.save(plan_file)

@@ -63,8 +63,8 @@ def plan(
         and weights are not split. `Plan.largest_tensor_bytes` is the largest; above the limit the status is
         ``"over_budget"``.
     only, without
-        For research: names of the transformations that may be tried (`MEANS`), or that may not. `only` has to name one
-        that is tried for the model where it runs.
+        For research: the transformations that may be tried (`lowtide.rewrites.TRANSFORMATIONS`), or that may not.
+        `only` has to name one that is tried for the model where it runs.
 
     Raises
     ------

@@ -179,7 +179,7 @@ def _as_c(request: Request, graph: Graph, tell: Tell) -> _Needs | None:
     try:
         check_emit(request.path, request.dims)
         tell("planning it as C")
-        made = plan(graph, target=TARGET, allow="loops", time=request.seconds)
+        made = plan(graph, target=TARGET, allow="row-streaming", time=request.seconds)
         sizes = project_of(made, graph).sizes
     except InputError:
         return None

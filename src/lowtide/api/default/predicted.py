@@ -68,7 +68,7 @@ def _jobs(request: Request, graph: Graph) -> list[Job]:
     for part, share in STEPS.items():
         if request.slower is None or part <= request.slower:
             job = of(changes=True, max_overhead=part, time=share * request.seconds)
-            works = tuple(word for word in job.allow if word in ("halos", "recompute"))
+            works = tuple(word for word in job.allow if word in ("recompute-halos", "recompute"))
             if not part and graph.dialect != "labels":  # nothing is recomputed, so that no time has to be bounded
                 job = replace(job, allow=tuple(word for word in job.allow if word not in works), costs=None)
             jobs += [job] if job.allow and (works or not part) else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,22 +17,10 @@ from lowtide.errors import FreeDimensionError, InputError
 from lowtide.graph import Graph, Kind
 from lowtide.names import did_you_mean
 from lowtide.plan import Plan
+from lowtide.rewrites import TRANSFORMATIONS
 from lowtide.sizes import Dims, Size, parse_overhead, parse_size
 from lowtide.stop import Progress
 from lowtide.target import Target, resolve, with_fields
-
-MEANS: Mapping[str, str] = {
-    "tile": "fission",
-    "recompute-halos": "halos",
-    "nest-tiles": "rounds",
-    "concat": "seams",
-    "alias": "alias",
-    "recompute": "recompute",
-    "merge": "merge",
-    "offload": "swap",
-    "row-streaming": "loops",
-}
-"""Transformations by the names that `only` and `without` take, each with its word of `--allow`."""
 
 RUNTIME_FORMATS = {"onnxruntime": ".onnx", "tflm": ".tflite", "tflite": ".tflite", "torch": ".pt2"}
 """The format of the files that a runtime opens."""
@@ -86,9 +74,9 @@ class Request:
     ) -> Request:
         """A call's arguments. Raises `InputError` if one is wrong."""
         for name in (*(only or ()), *without):
-            if name not in MEANS:
-                hint = did_you_mean(name, MEANS)
-                raise InputError(f"there is no transformation {name!r}; there are {', '.join(MEANS)}{hint}")
+            if name not in TRANSFORMATIONS:
+                hint = did_you_mean(name, TRANSFORMATIONS)
+                raise InputError(f"there is no transformation {name!r}; there are {', '.join(TRANSFORMATIONS)}{hint}")
         budget_bytes = None if budget is None else parse_size(budget, "budget")
         opened = isinstance(model, str | Path) and str(model).lower().endswith(".onnx")
         if opened and target in (None, "auto", "onnxruntime", PORTABLE) and str(budget).strip().isdecimal():
@@ -180,14 +168,14 @@ class Request:
         if not changes:
             return job
         job = with_all_means(job)
-        words = tuple(word for word in job.allow if self._may(word))
+        names = tuple(t for t in job.allow if (self.only is None or t in self.only) and t not in self.without)
         if self.runs_in_onnxruntime:  # its plans have a bound on operators, which recomputation lacks
-            words = tuple(word for word in words if word != "recompute")
-        if self.max_tensor_bytes and "fission" not in words:  # recomputation alone changes no tensor's size
-            words = tuple(word for word in words if word in ("seams", "alias"))
+            names = tuple(name for name in names if name != "recompute")
+        if self.max_tensor_bytes and "tile" not in names:  # recomputation alone changes no tensor's size
+            names = tuple(name for name in names if name in ("concat", "alias"))
         if self.to_write and load(job.model, job.dims).dialect not in ("onnx", "tflite"):
-            words = ()
-        return replace(job, allow=words, costs=job.costs if words else None)
+            names = ()
+        return replace(job, allow=names, costs=job.costs if names else None)
 
     def check_only(self) -> None:
         """Raise `InputError` if `only` names nothing that is tried for the model where it runs."""
@@ -202,16 +190,11 @@ class Request:
         )
 
     def _tried(self) -> list[str]:
-        """Names of the transformations that are tried for the model."""
-        words = {*self.job(self.model, self.dims, changes=True, target=self.target_name).allow}
-        if "fission" not in words:
-            words -= {"halos", "rounds", "merge"}  # which say how tiles are made
-        return [name for name, word in MEANS.items() if word in words]
-
-    def _may(self, word: str) -> bool:
-        """Whether the call lets a transformation be tried, by its word of `--allow`."""
-        name = next(name for name, own in MEANS.items() if own == word)
-        return (self.only is None or name in self.only) and name not in self.without
+        """The transformations that are tried for the model."""
+        names = {*self.job(self.model, self.dims, changes=True, target=self.target_name).allow}
+        if "tile" not in names:
+            names -= {"recompute-halos", "nest-tiles", "merge"}  # which say how tiles are made
+        return [name for name in TRANSFORMATIONS if name in names]
 
     def solve(self, job: Job, tell: Tell) -> Plan:
         """The plan of a job."""

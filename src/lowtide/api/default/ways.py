@@ -105,7 +105,7 @@ def _as_c(request: Request, plan: Plan, tell: Tell) -> Iterator[NextCommand]:
     except InputError:
         return
     tell("planning it as C")
-    made = plan_of(request.path, target=TARGET, allow="loops", dims=request.dims, time=request.seconds)
+    made = plan_of(request.path, target=TARGET, allow="row-streaming", dims=request.dims, time=request.seconds)
     if _fits(request, plan, made.required_bytes):
         how = "with row streaming" if made.loops else "without an interpreter"
         yield NextCommand("emit", f"{size_text(made.required_bytes)}, C {how}")

@@ -94,9 +94,9 @@ class FastMemory:
         """What a plan may change in addition to moves: it may tile, for fewer bytes moved."""
         if "recompute" in job.allow:
             raise InputError("--allow recompute is for one arena; with memories, write --moves rematerialise=true")
-        for word in ("alias", "loops"):
+        for word in ("alias", "row-streaming"):
             if word in job.allow:
-                raise InputError(f"--allow {word} is for one arena; with memories name fission or seams")
+                raise InputError(f"--allow {word} is for one arena; with memories name tile or concat")
         if job.named and self.moves.rematerialise:
             raise InputError(
                 "--moves rematerialise=true recomputes operators, and --allow tiles them; leave one of them out"

@@ -72,7 +72,7 @@ class CutSearch:
         graph = self.problem.graph
         overlap = self.first is not None and any(op.overwrites is not None for op in graph.ops)
         only = {op.id for op in graph.ops if op.overwrites is None} if overlap else None
-        return Cutter(graph, exact_bits=self.job.exact_bits, only=only, recompute="halos" in self.job.allow)
+        return Cutter(graph, exact_bits=self.job.exact_bits, only=only, recompute="recompute-halos" in self.job.allow)
 
     @cached_property
     def _costs(self) -> CostModel | None:
@@ -138,7 +138,7 @@ class CutSearch:
         seamed = self._seams()
         if seamed is None:
             return []
-        regions = self._regions(seamed) if "fission" in self.job.allow and not self.interrupted else []
+        regions = self._regions(seamed) if "tile" in self.job.allow and not self.interrupted else []
         return [proposal.parts for proposal in (seamed, *regions)]
 
     def best_cut(self) -> Answer | None:
@@ -194,7 +194,7 @@ class CutSearch:
         """
         before, left = self.unfinished, self.limits.left_seconds
         self.unfinished = False
-        proposals = self._regions(None) if "fission" in self.job.allow and self.joins else []
+        proposals = self._regions(None) if "tile" in self.job.allow and self.joins else []
         soon = not self.unfinished and left - self.limits.left_seconds <= _MATERIALISED * self.limits.all_seconds
         self.unfinished = self.unfinished or before
         if self._forwards(proposals, soon=soon):
@@ -203,10 +203,10 @@ class CutSearch:
                 *((p.peak, p.above_limit) for p in proposals),
             ]
             proposals += self._forwarded(min(peak + MAX_BYTES * above for peak, above in peaks))
-        seamed = self._seams() if "seams" in self.job.allow and not self.interrupted else None
+        seamed = self._seams() if "concat" in self.job.allow and not self.interrupted else None
         if seamed is not None:
             proposals.append(seamed)
-            proposals += self._regions(seamed) if "fission" in self.job.allow and not self.interrupted else []
+            proposals += self._regions(seamed) if "tile" in self.job.allow and not self.interrupted else []
         proposals = [p for p in proposals if self._in_time(p.parts)]
         if not self.keeps:
             return sorted(proposals, key=lambda p: (p.above_limit, p.peak))
@@ -250,18 +250,18 @@ class CutSearch:
 
     def _forwards(self, others: Sequence[Proposal], *, soon: bool) -> bool:
         """Whether to look for regions that forward slices, which takes longer: when the other search is soon through,
-        and a budget is not met by its regions; with `unjoined` when there is time; wherever a tensor is above its
+        and a budget is not met by its regions; with `unmaterialised` when there is time; wherever a tensor is above its
         limit."""
         job, graph = self.job, self.problem.graph
         too_large = min([self.uncut.above_limit, *(p.above_limit for p in others)]) > 0
-        if self.interrupted or "fission" not in job.allow or self.first is not None:
+        if self.interrupted or "tile" not in job.allow or self.first is not None:
             return False
         kept = self.problem.target.rule == "tflm" if too_large else self.keeps
         if graph.dialect != "onnx" or kept or (job.costs is not None and job.costs.timed):
             return False
         room = self.goal.arena_budget(self.problem)
         met = self.goal.budget is not None and room is not None and any(p.peak <= room for p in others)
-        return "unjoined" in job.allow or too_large or (soon and not met)
+        return "unmaterialised" in job.allow or too_large or (soon and not met)
 
     def _forwarded(self, below: int) -> list[Proposal]:
         """The best regions along the best order that forward slices to others, if they need less than some bytes."""
@@ -290,7 +290,7 @@ class CutSearch:
             order = tuple(problem.graph.index_of[o] for o in seamed.order)
             of = seamed.parts.parts
             origins = [op.id if op.id not in of else of[op.id].of for op in problem.graph.ops]
-        alone = _MATERIALISED if "unjoined" in self.job.allow else _SEARCH
+        alone = _MATERIALISED if "unmaterialised" in self.job.allow else _SEARCH
         search = self._until(alone if seamed is None else _BOTH)
         ways = self._ways(cutter, problem, order, search)
         complete = all(way.complete for way in ways)

@@ -7,7 +7,7 @@
    be, then with those besides by which that falls.
 4. The best of them in full, by the method that spills: all orders, a bound, addresses. The least traffic wins; of
    equals the fewest ops.
-5. Where tiles may be tiled (`rounds`), and something moves: parts that are searched to fit in one arena of the fast
+5. Where tiles may be tiled (`nest-tiles`), and something moves: parts that are searched to fit in one arena of the fast
    memory's size, in the time that is left. Of these nothing is streamed.
 """
 
@@ -91,12 +91,12 @@ def traffic_moves(job: Job, problem: Problem, limits: Limits) -> tuple[Answer, l
     Raises `InputError`: the model is in a format whose ops cannot be cut; or no order was found in which every op fits
     the fast memory, and no cut either."""
     check_format(problem, job.allow)
-    if "unjoined" in job.allow:
+    if "unmaterialised" in job.allow:
         raise InputError(
-            "tensors that are not materialised are for plans of one arena; leave out unjoined, or --memory"
+            "tensors that are not materialised are for plans of one arena; leave out unmaterialised, or --memory"
         )
-    if "halos" in job.allow:
-        raise InputError("recomputed halos are for plans of one arena; leave out halos, or --memory")
+    if "recompute-halos" in job.allow:
+        raise InputError("recomputed halos are for plans of one arena; leave out recompute-halos, or --memory")
     search = CutSpilling(job, problem, limits)
     try:
         uncut = search.goal.solve(problem, job.search, search.limits.until(_UNCUT))
@@ -112,7 +112,7 @@ def traffic_moves(job: Job, problem: Problem, limits: Limits) -> tuple[Answer, l
         opening.keys["search"] = {**opening.keys.get("search", {}), **search.lower_bound()}
     search.interrupted |= uncut.keys["stopped"] == "interrupt"
     moves: list[Move[Answer]] = [TileForTraffic(search, uncut)]
-    moves += [NestForTraffic(search, uncut)] if "rounds" in job.allow else []
+    moves += [NestForTraffic(search, uncut)] if "nest-tiles" in job.allow else []
     return opening, moves
 
 
@@ -213,7 +213,7 @@ class CutSpilling:
     def best_nested(self, uncut: Answer) -> Answer | None:
         """The plan with more than one level of tiles."""
         search = self._arena_search(uncut, 1.0, _ROOM)
-        search.job = replace(search.job, allow=("fission", "rounds"))
+        search.job = replace(search.job, allow=("tile", "nest-tiles"))
         left = self.limits.left_seconds
         limits = replace(self.limits, seconds=left * (1.0 - _PLACED), started=clock())
         search.limits = limits.until(_FIRST)
@@ -251,18 +251,18 @@ class CutSpilling:
         memory's size; then concat elimination, and regions in the rest."""
         graph = self.problem.graph
         order = uncut.order if uncut is not None and uncut.order else tuple(range(len(graph.ops)))
-        if "fission" in self.job.allow:
+        if "tile" in self.job.allow:
             for way in self._ways(order):
                 yield self.parts(way, order)
             if uncut is not None and uncut.order and not self.interrupted:
                 yield from self._fitting(uncut)
-        if "seams" in self.job.allow and uncut is not None and uncut.order:
+        if "concat" in self.job.allow and uncut is not None and uncut.order:
             yield from self._arena_search(uncut, _CONCATS).seams()
 
     def _fitting(self, uncut: Answer) -> Iterator[PartGraph]:
         """Parts that are all in the fast memory, in the order that was found; none, if none are."""
         search = self._arena_search(uncut, _CONCATS)
-        search.job = replace(search.job, allow=("fission",))
+        search.job = replace(search.job, allow=("tile",))
         answer = search.best_cut()
         self.interrupted = self.interrupted or search.interrupted
         if answer is None or answer.parts is None or answer.keys["status"] != "ok":

@@ -14,7 +14,7 @@ from lowtide.api.rewrites.moves import NestTiles, TilePeak
 from lowtide.api.rewrites.multi_pass import MultiPass, check_multi_pass
 from lowtide.errors import InputError
 from lowtide.names import did_you_mean
-from lowtide.rewrites import ALL, ALLOWED, RegionBound
+from lowtide.rewrites import ALL, ALLOWED, RENAMED, RegionBound
 from lowtide.search.driver import Move
 from lowtide.stop import Limits
 from lowtide.target import Target
@@ -28,34 +28,36 @@ that for cuts with products by sections."""
 
 
 def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
-    """What may be changed, as a user says it: ``"fission"``, several with commas between, or a list. Raises
+    """What may be changed, as a user says it: ``"tile"``, several with commas between, or a list. Raises
     `InputError`: a word is none of `ALLOWED` nor `ALL`, or two do not go together."""
     listed = words.split(",") if isinstance(words, str) else list(words)
     known = (ALL, *ALLOWED)
     for word in listed:
+        if word in RENAMED:
+            raise InputError(f"--allow {word} is called --allow {RENAMED[word]} now")
         if word and word not in known:
             raise InputError(
                 f"--allow does not know {word[:40]!r}; it may be {', '.join(known)}{did_you_mean(word, known)}"
             )
     if ALL in listed and set(listed) - {"", ALL}:
         raise InputError("--allow all means all of the others; name it alone")
-    if "accumulate" in listed and "seams" not in listed:
+    if "accumulate" in listed and "concat" not in listed:
         raise InputError(
-            "accumulate says how sums are added up where a concat is eliminated; write --allow seams,accumulate"
+            "accumulate says how sums are added up where a concat is eliminated; write --allow concat,accumulate"
         )
-    for word in ("halos", "unjoined", "rounds"):
-        if word in listed and "fission" not in listed:
-            raise InputError(f"{word} is about how fission tiles; write --allow fission,{word}")
-    if "merge" in listed and not {"recompute", "fission"} < set(listed):
-        raise InputError("merge is for products in a tiled training step; write --allow recompute,fission,merge")
+    for word in ("recompute-halos", "unmaterialised", "nest-tiles"):
+        if word in listed and "tile" not in listed:
+            raise InputError(f"{word} says how operators are tiled; write --allow tile,{word}")
+    if "merge" in listed and not {"recompute", "tile"} < set(listed):
+        raise InputError("merge is for products in a tiled training step; write --allow recompute,tile,merge")
     words = {word for word in listed if word}
-    pairs = ({"recompute", "fission"}, {"recompute", "swap"}, {"recompute", "fission", "swap"})
-    tiled = {"recompute", "fission"} <= words and not {"swap", "loops"} & words
-    for alone in ("recompute", "swap", "loops"):
+    pairs = ({"recompute", "tile"}, {"recompute", "offload"}, {"recompute", "tile", "offload"})
+    tiled = {"recompute", "tile"} <= words and not {"offload", "row-streaming"} & words
+    for alone in ("recompute", "offload", "row-streaming"):
         if alone in words and not (tiled or words == {alone} or words - {"merge"} in pairs):
             raise InputError(
                 f"--allow {alone} does not go with such changes in one plan yet; name it alone"
-                + (", with fission or with swap" if alone == "recompute" else "")
+                + (", with tile or with offload" if alone == "recompute" else "")
             )
     return tuple(dict.fromkeys(word for word in listed if word))
 
@@ -76,12 +78,12 @@ def tile_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tu
         job = replace(job, costs=None if job.costs is None else job.costs.of_operations(problem.graph.dialect))
     check_format(problem, job.allow)
     timed = job.costs is not None and job.costs.timed
-    if "unjoined" in job.allow and timed:
+    if "unmaterialised" in job.allow and timed:
         raise InputError(
-            "time is predicted for tiles that are concatenated; leave out unjoined, or --cost and --max-overhead"
+            "time is predicted for tiles that are concatenated; leave out unmaterialised, or --cost and --max-overhead"
         )
-    if "rounds" in job.allow and timed:
-        raise InputError("tiles of tiles were never measured; leave out rounds, or --cost and --max-overhead")
+    if "nest-tiles" in job.allow and timed:
+        raise InputError("tiles of tiles were never measured; leave out nest-tiles, or --cost and --max-overhead")
     uncut = goal.solve(problem, job.search, limits.until(ORDER))
     open_ended = uncut.keys["stopped"] == "interrupt" or uncut.above_limit  # which no bound of the peak speaks of
     bounds = [] if open_ended else _region_bounds(job, problem, uncut, limits)
@@ -93,7 +95,7 @@ def tile_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tu
         opening.keys["cost"] = job.costs.of_plan(job.costs.model(search.cutter).untiled())
     _say_bound(opening.keys, bounds)
     moves: list[Move[Answer]] = [Tile(search, bounds)]
-    moves += [TilePeak(search), NestTiles(search)] if "rounds" in job.allow else []
+    moves += [TilePeak(search), NestTiles(search)] if "nest-tiles" in job.allow else []
     if recomputes:  # soon where norms keep operators from being tiled
         norms = any(s.groups for s in statistics(problem.graph))
         moves.insert(1 if norms else len(moves), MultiPass(search))
@@ -186,7 +188,7 @@ def _region_bounds(job: Job, problem: Problem, uncut: Answer, limits: Limits) ->
     from lowtide.optimize.region_bound import region_bound
     from lowtide.transform.cut import Cutter
 
-    known = job.allow in (("fission",), ("fission", "unjoined"))
+    known = job.allow in (("tile",), ("tile", "unmaterialised"))
     if not known or problem.graph.dialect != "onnx" or partly_over(problem.target):
         return []
     footprint = [0] * len(uncut.order)
@@ -212,16 +214,16 @@ def check_format(problem: Problem, allow: Sequence[str] = ()) -> None:
     from lowtide.ops.part import adapter
 
     if adapter(problem.graph) is None:
-        fix = "plan it without --allow fission" if allow else "name a file of one of these formats"
+        fix = "plan it without --allow tile" if allow else "name a file of one of these formats"
         if problem.graph.dialect == "labels":
-            fix = "say `--allow recompute,fission --budget 40%` for a training step whose ops have labels"
+            fix = "say `--allow recompute,tile --budget 40%` for a training step whose ops have labels"
         raise InputError(f"only ONNX and TFLite models are tiled; {fix}", problem.place)
-    if "seams" in allow and problem.graph.dialect != "onnx":
-        raise InputError("concats are eliminated only in ONNX models; leave seams out of --allow", problem.place)
-    if "unjoined" in allow and (problem.graph.dialect != "onnx" or problem.target.rule == "tflm"):
+    if "concat" in allow and problem.graph.dialect != "onnx":
+        raise InputError("concats are eliminated only in ONNX models; leave concat out of --allow", problem.place)
+    if "unmaterialised" in allow and (problem.graph.dialect != "onnx" or problem.target.rule == "tflm"):
         raise InputError(
-            "tensors stay unmaterialised only in ONNX models, and not for TFLM; leave unjoined out of --allow",
+            "tensors stay unmaterialised only in ONNX models, and not for TFLM; leave unmaterialised out of --allow",
             problem.place,
         )
-    if "rounds" in allow and problem.target.rule == "tflm":
-        raise InputError("tiles are not nested for TFLM; leave rounds out of --allow", problem.place)
+    if "nest-tiles" in allow and problem.target.rule == "tflm":
+        raise InputError("tiles are not nested for TFLM; leave nest-tiles out of --allow", problem.place)

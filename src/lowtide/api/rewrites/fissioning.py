@@ -134,10 +134,10 @@ def _check(job: Job, goal: OneArena, problem: Problem) -> None:
     if problem.graph.dialect != "labels":
         raise InputError(
             f"--allow {','.join(job.allow)} is for training steps whose operators have labels: a graph JSON "
-            "with `labels`, or zoo:magis_*; name recompute or fission alone",
+            "with `labels`, or zoo:magis_*; name recompute or tile alone",
             problem.place,
         )
-    others = [word for word in job.allow if word not in ("recompute", "fission", "swap", "merge")]
+    others = [word for word in job.allow if word not in ("recompute", "tile", "offload", "merge")]
     if others:
         raise InputError(f"--allow {others[0]} is for models, not for training steps; leave it out", problem.place)
     if job.target.rule or job.target.allocates_one_by_one:
@@ -147,8 +147,8 @@ def _check(job: Job, goal: OneArena, problem: Problem) -> None:
             "--max-ops, --spread and --exact-bits are not for tiled training steps: sums over tiles are added in "
             "another order; leave them out"
         )
-    if isinstance(job.repeats, Microbatch) and "swap" in job.allow:
-        raise InputError(f"--method {job.repeats.name} moves nothing; leave swap out of --allow, or the method")
+    if isinstance(job.repeats, Microbatch) and "offload" in job.allow:
+        raise InputError(f"--method {job.repeats.name} moves nothing; leave offload out of --allow, or the method")
     if job.repeats is not None and not isinstance(job.repeats, Microbatch | StepSearch):
         raise InputError(
             f"--method {job.repeats.name} recomputes operators and tiles none; use --allow recompute with it"
@@ -165,7 +165,7 @@ class _Step:
         self.user = problem
         self.costs = costs_of_step(job)
         self.families: Families = families_of(self.costs.file, self.costs.place)
-        self.bandwidth = bandwidth_of(self.costs) if "swap" in job.allow else None
+        self.bandwidth = bandwidth_of(self.costs) if "offload" in job.allow else None
         self.max_overhead = None if job.costs is None else job.costs.max_overhead
         self.problem = Problem.of(priced(problem.graph, self.families), problem.target)
         self.uncut_seconds = sum(op.cost or 0.0 for op in self.problem.graph.ops)

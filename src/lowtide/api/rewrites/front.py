@@ -51,8 +51,8 @@ def front(
 ) -> Front:
     """Peaks that recomputation reaches, and what each adds to the time: for a budget of `plan` with `allow`
     ``"recompute"``, or its `max_overhead`. One sweep of ever lower budgets. Parameters are those of `plan`; `allow` may
-    be ``"recompute,swap"`` or ``"swap"``, for tensors that leave memory, or ``"recompute,fission"``, with
-    ``swap`` and ``merge`` or without, for a training step, one sweep for each number of parts; `cost` is for these.
+    be ``"recompute,offload"`` or ``"offload"``, for tensors that leave memory, or ``"recompute,tile"``, with
+    ``offload`` and ``merge`` or without, for a training step, one sweep for each number of parts; `cost` is for these.
 
     Raises
     ------
@@ -66,12 +66,12 @@ def front(
     began, goal, words = clock.perf_counter(), OneArena(), allowed(allow)
     search = Search(goal.method("exact", NO_OPTIONS), time, seed=seed)
     rules = Rules(target, overwrite_inputs, pin_inputs)
-    if {"recompute", "fission"} <= set(words):
+    if {"recompute", "tile"} <= set(words):
         costs = find_costs(cost, 0.0 if cost is None else None)
         return step_front(Job(model, dims, rules, goal, search, words, costs=costs), report)
-    if words[-1:] not in (("recompute",), ("swap",)) or ("swap" not in words and cost is not None):
+    if words[-1:] not in (("recompute",), ("offload",)) or ("offload" not in words and cost is not None):
         raise InputError(
-            "a Pareto front needs --allow recompute or, with --cost, swap, recompute,swap, recompute,fission"
+            "a Pareto front needs --allow recompute or, with --cost, offload, recompute,offload, recompute,tile"
         )
     job = Job(model, dims, rules, goal, search, words, costs=find_costs(cost))
     if job.target.rule:

@@ -12,16 +12,16 @@ import msgspec
 from lowtide.errors import InputError
 from lowtide.plan import Plan
 
-LOOPS, RECOMPUTE = "loops", "recompute"
+LOOPS, RECOMPUTE = "row-streaming", "recompute"
 
 
 def groups_of(words: str | Iterable[str]) -> list[tuple[str, ...]]:
-    """Words of `allow` as groups of which each is a plan's; one group where they go together.
+    """Transformations as groups of which each is a plan's; one group where they go together.
 
-    >>> groups_of("loops,fission,recompute")
-    [('loops',), ('fission', 'recompute')]
-    >>> groups_of("fission,recompute")
-    [('fission', 'recompute')]
+    >>> groups_of("row-streaming,tile,recompute")
+    [('row-streaming',), ('tile', 'recompute')]
+    >>> groups_of("tile,recompute")
+    [('tile', 'recompute')]
     """
     listed = tuple(dict.fromkeys(filter(None, words.split(",") if isinstance(words, str) else words)))
     rest = tuple(word for word in listed if word != LOOPS)

@@ -82,9 +82,11 @@ def check_looping(job: Job, goal: OneArena, problem: Problem) -> None:
             "compiler that does with --target loops"
         )
     if job.max_ops or goal.spread or job.costs is not None:
-        raise InputError("--max-ops, --spread, --cost and --max-overhead are not for --allow loops; leave them out")
+        raise InputError(
+            "--max-ops, --spread, --cost and --max-overhead are not for --allow row-streaming; leave them out"
+        )
     if not job.search.best:
-        raise InputError("--allow loops starts from the best order; leave out --method")
+        raise InputError("--allow row-streaming starts from the best order; leave out --method")
     if not problem.graph.dialect:
         fix = "give a model file, or a graph JSON whose `dialect` says whose op types it has"
         raise InputError(

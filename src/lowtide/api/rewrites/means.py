@@ -24,41 +24,41 @@ def with_all_means(job: Job) -> Job:
     if job.allow != (ALL,):
         return job
     graph = load(job.model, job.dims)
-    words = _words(job, graph)
+    names = _names(job, graph)
     costs, goal = job.costs, job.goal
-    recomputes = bool({"recompute", "halos"} & {*words})
+    recomputes = bool({"recompute", "recompute-halos"} & {*names})
     if recomputes and isinstance(goal, OneArena) and costs is None and goal.budget is None and not goal.share:
         costs = find_costs(None, MOST_OVERHEAD)
-    if costs is not None and not costs.given and "halos" in words:
+    if costs is not None and not costs.given and "recompute-halos" in names:
         costs = costs.of_operations(graph.dialect)
-    return replace(job.of_graph(graph), allow=words, costs=costs if words else None)
+    return replace(job.of_graph(graph), allow=names, costs=costs if names else None)
 
 
-def _words(job: Job, graph: Graph) -> tuple[str, ...]:
-    """The words of the changes."""
+def _names(job: Job, graph: Graph) -> tuple[str, ...]:
+    """The names of the changes."""
     onnx = graph.dialect == "onnx"
     if isinstance(job.goal, FastMemory):
         tiled = adapter(graph) is not None and not job.goal.moves.rematerialise
-        return (("fission", "rounds", "seams") if onnx else ("fission",)) if tiled else ()
+        return (("tile", "nest-tiles", "concat") if onnx else ("tile",)) if tiled else ()
     if not isinstance(job.goal, OneArena) or job.rules.named:
         return ()
     if job.target.max_tensor and (graph.dialect == "labels" or adapter(graph) is None):
         return ()
     if job.target.name.partition(",")[0] == "loops":
-        return ("loops",)
+        return ("row-streaming",)
     if job.target.chains != "apart" or job.target.aliases_keep_file_layout:
         return ("alias",) if _aliases(job.target) else ()
     bounded, timed = not (job.exact_bits or job.max_ops or job.goal.spread), job.costs is not None and job.costs.given
     if graph.dialect == "labels":
-        return ("recompute", "fission", "merge") if bounded and not job.target.rule else ()
+        return ("recompute", "tile", "merge") if bounded and not job.target.rule else ()
     if adapter(graph) is None:
         return ("recompute",) if bounded else ()
-    words = ["fission", "halos"]
-    words += ["rounds"] if job.target.rule != "tflm" and not timed else []
-    words += ["seams"] if onnx else []
-    words += ["alias"] if _aliases(job.target) else []
-    words += ["recompute"] if onnx and bounded and not timed else []
-    return tuple(words)
+    names = ["tile", "recompute-halos"]
+    names += ["nest-tiles"] if job.target.rule != "tflm" and not timed else []
+    names += ["concat"] if onnx else []
+    names += ["alias"] if _aliases(job.target) else []
+    names += ["recompute"] if onnx and bounded and not timed else []
+    return tuple(names)
 
 
 def _aliases(target: Target) -> bool:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lowtide.api.rewrites.cut_search import CutSearch
     from lowtide.transform.alias import Aliases
 
-_NESTED = frozenset({"fission", "halos"})  # what tiles may do of a graph that is tiled already
+_NESTED = frozenset({"tile", "recompute-halos"})  # what tiles may do of a graph that is tiled already
 
 
 @dataclass
@@ -50,7 +50,7 @@ class NestTiles(Move[Answer]):
 class TilePeak(NestTiles):
     """Tiles the lowered graph of a plan where it is highest: a few operators, and no others."""
 
-    means: frozenset[str] = frozenset({"fission"})
+    means: frozenset[str] = frozenset({"tile"})
 
     def find(self, search: CutSearch) -> Answer | None:
         """The best plan with short regions at the peak."""

@@ -141,15 +141,15 @@ def check_multi_pass(job: Job, goal: OneArena, problem: Problem) -> None:
     bounded = job.costs is not None and job.costs.max_overhead is not None
     if goal.budget is None and not bounded:
         raise InputError(
-            "--allow fission,recompute trades work for memory within a budget, or memory for work within a bound; name "
+            "--allow tile,recompute trades work for memory within a budget, or memory for work within a bound; name "
             "one, as with --budget 20% or --max-overhead 200%"
         )
     if problem.graph.dialect != "onnx":
         what = "ONNX models, and training steps whose ops have labels (zoo:magis_*),"
-        raise InputError(f"only {what} can be tiled with recomputation; name recompute or fission alone", problem.place)
+        raise InputError(f"only {what} can be tiled with recomputation; name recompute or tile alone", problem.place)
     if job.exact_bits:
-        raise InputError("--allow fission,recompute adds up in another order; leave out --exact-bits, or recompute")
+        raise InputError("--allow tile,recompute adds up in another order; leave out --exact-bits, or recompute")
     if job.max_ops or goal.spread or job.repeats is not None or (job.costs is not None and job.costs.given):
         raise InputError(
-            "--max-ops, --spread, --cost and published methods are not for --allow fission,recompute; leave them out"
+            "--max-ops, --spread, --cost and published methods are not for --allow tile,recompute; leave them out"
         )

@@ -178,11 +178,11 @@ def _check(job: Job, goal: OneArena) -> None:
             f"target {job.target.name} runs each op of the file once; recompute under another one, as with "
             "--target generic"
         )
-    swap = "swap" in job.allow
+    swap = "offload" in job.allow
     if job.repeats is not None and swap and not job.repeats.moves:
-        raise InputError(f"--method {job.repeats.name} knows no transfers; leave swap out of --allow, or the method")
-    if job.repeats is not None and job.repeats.moves and job.allow != ("recompute", "swap"):
-        raise InputError(f"--method {job.repeats.name} stores tensors, too: write --allow recompute,swap")
+        raise InputError(f"--method {job.repeats.name} knows no transfers; leave offload out of --allow, or the method")
+    if job.repeats is not None and job.repeats.moves and job.allow != ("recompute", "offload"):
+        raise InputError(f"--method {job.repeats.name} stores tensors, too: write --allow recompute,offload")
     if job.repeats is not None and (bounded or goal.budget is None):
         raise InputError(f"--method {job.repeats.name} is for a budget; leave out --max-overhead, or the method")
     if job.max_ops or goal.spread or (job.costs is not None and job.costs.given and not swap):

@@ -65,15 +65,15 @@ def _opening_and_moves(job: Job, problem: Problem, limits: Limits) -> tuple[Answ
     if isinstance(goal, FastMemory):
         return traffic_moves(job, problem, limits)
     assert isinstance(goal, OneArena), goal
-    untiled = "recompute" in words and "fission" not in words
-    if untiled or {"loops", "swap"} & words or problem.graph.dialect == "labels":
+    untiled = "recompute" in words and "tile" not in words
+    if untiled or {"row-streaming", "offload"} & words or problem.graph.dialect == "labels":
         check_unlimited(problem.target)
-    if "loops" in words:
+    if "row-streaming" in words:
         return loop_moves(job, goal, problem, limits)
-    of_step = problem.graph.dialect == "labels" or not {"swap", "merge"}.isdisjoint(words)
-    if {"recompute", "fission"} <= words and of_step:
+    of_step = problem.graph.dialect == "labels" or not {"offload", "merge"}.isdisjoint(words)
+    if {"recompute", "tile"} <= words and of_step:
         return step_moves(job, goal, problem, limits)
-    if "swap" in words or ("recompute" in words and "fission" not in words):
+    if "offload" in words or ("recompute" in words and "tile" not in words):
         return recompute_moves(job, goal, problem, limits)
     moves: list[Move[Answer]] = []
     if words == {"alias"}:
@@ -96,11 +96,11 @@ def check_warm_start(job: Job) -> None:
     plan = job.warm_start
     if plan is None:
         return
-    others = {"recompute", "swap", "loops", "merge"} & set(job.allow)
+    others = {"recompute", "offload", "row-streaming", "merge"} & set(job.allow)
     if not isinstance(job.goal, OneArena) or others or job.costs is not None or plan.memories is not None:
         raise InputError(
             "warm_start is for plans of one arena, of orders, tiles and tensors in others; leave out warm_start, or "
-            "memories, banks, cost, max_overhead, recompute, swap and loops"
+            "memories, banks, cost, max_overhead, recompute, offload and row-streaming"
         )
     more = set(plan.allow or ()) - set(job.allow)
     if plan.rewrites and more and job.allow != (ALL,):

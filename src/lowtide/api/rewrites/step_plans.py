@@ -109,7 +109,7 @@ class StepPlans:
         return word_of(op, access_of(self.problem.graph, op), axis)
 
     def _call(self, problem: Problem, choice: Parted, goal: OneArena) -> RecomputeCall:
-        words = ("recompute",) if self.bandwidth is None else ("recompute", "swap")
+        words = ("recompute",) if self.bandwidth is None else ("recompute", "offload")
         job = replace(self.job.of_graph(problem.graph), allow=words, costs=None, repeats=None, goal=goal)
         once = replace(self.once, problem=problem, order=choice.order)
         limits = until(self.limits, _ENDING) if self.limits.interrupt.seen else self.limits.saying("placing the parts")

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 Way = tuple[tuple[str, ...], "RecomputeMethod | None", float]  # words, a published method, and the share of the time
 
 _STILL: tuple[Way, ...] = ((("recompute",), None, 0.1),)
-_MOVED: tuple[Way, ...] = ((("recompute", "swap"), Pofo(), 0.15), (("recompute", "swap"), None, 0.1))
+_MOVED: tuple[Way, ...] = ((("recompute", "offload"), Pofo(), 0.15), (("recompute", "offload"), None, 0.1))
 _LOWEST: tuple[Way, ...] = (
-    (("recompute",), None, 0.06), (("swap",), None, 0.04), (("recompute", "swap"), None, 0.1)
+    (("recompute",), None, 0.06), (("offload",), None, 0.04), (("recompute", "offload"), None, 0.1)
 )  # fmt: skip
 """Without transfers; with them within a budget, where the third tries transfers and runs again alone, too; and within a
 bound on time."""
@@ -60,7 +60,7 @@ def _call(
     )  # fmt: skip
     host = None
     sequence = whole.still.sequence
-    if plans.bandwidth is not None and "swap" in words:
+    if plans.bandwidth is not None and "offload" in words:
         host = Host(plans.bandwidth, whole.sequence.costs.units, plans.cost_file, recomputes="recompute" in words)
         sequence = host.problem(sequence)
     phase = f"trying {' and '.join(words)} alone"

@@ -101,7 +101,7 @@ def bandwidth_of(costs: Costs) -> Bandwidth:
 def host_of(job: Job, graph: Graph) -> Host | None:
     """What a job says of transfers; None if it allows none. Raises `InputError`: the file says nothing of bandwidth, or
     is of another dialect."""
-    if "swap" not in job.allow:
+    if "offload" not in job.allow:
         return None
     costs = costs_of_step(job)
     return Host(bandwidth_of(costs), _each(graph, costs), costs.sha256, "recompute" in job.allow)

@@ -66,7 +66,7 @@ def sweep(
     targets, budgets
         Each with each; the budget None is none.
     vary
-        Options of `lowtide.research.plan`, each with its values, as ``{"seed": [0, 1], "allow": ["", "fission"]}``.
+        Options of `lowtide.research.plan`, each with its values, as ``{"seed": [0, 1], "allow": ["", "tile"]}``.
     out
         The table, ``.csv`` or ``.parquet``, written once all rows are there. Until then finished rows are in
         ``OUT.journal``; the same call goes on from there.

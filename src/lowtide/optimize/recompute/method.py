@@ -54,7 +54,7 @@ class RecomputeMethod(Protocol):
 
 @dataclass(frozen=True)
 class Microbatch:
-    """A step in micro-batches, without its updates; no recomputation (``--allow recompute,fission``)."""
+    """A step in micro-batches, without its updates; no recomputation (``--allow recompute,tile``)."""
 
     name: ClassVar[str] = "microbatch"
     moves: ClassVar[bool] = False
@@ -67,7 +67,7 @@ class Microbatch:
 
     def supports(self, problem: Sequenced) -> str | None:
         """It tiles, and is no method of recomputation."""
-        return "it cuts ops; write --allow recompute,fission"
+        return "it cuts ops; write --allow recompute,tile"
 
     def repeat(self, problem: Sequenced, order: Sequence[int], budget: int, limits: Limits) -> Repeated:
         """Nothing: it cuts."""

@@ -47,7 +47,7 @@ _PLAYED = 8  # answers of each that are played
 
 @dataclass(frozen=True)
 class Pofo:
-    """Recomputation and transfers for a chain of blocks (Beaumont et al., 2021; ``--allow recompute,swap``)."""
+    """Recomputation and transfers for a chain of blocks (Beaumont et al., 2021; ``--allow recompute,offload``)."""
 
     name: ClassVar[str] = "pofo"
     moves: ClassVar[bool] = True

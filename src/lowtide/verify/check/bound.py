@@ -51,7 +51,12 @@ def least_permitted(graph: Graph, memory: CheckedMemory, plan: Plan, target: Tar
     kinds = {type(r) for r in plan.rewrites or ()}
     if not words and not kinds and not plan.loops:
         return plan.least_required_bytes
-    if plan.loops or not words <= {"recompute", "swap"} or not kinds <= {Recompute, Swap} or target.chains != "apart":
+    if (
+        plan.loops
+        or not words <= {"recompute", "offload"}
+        or not kinds <= {Recompute, Swap}
+        or target.chains != "apart"
+    ):
         return None
     return least_required(least_in_sequences(graph, memory, saved_in_sequences(graph, target)), plan.runtime_parts)
 

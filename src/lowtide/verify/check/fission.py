@@ -162,7 +162,7 @@ def _check_bound(graph: Graph, step: Graph, plan: Plan, target: Target) -> list[
     peak, seconds = claim.least_peak_bytes, claim.least_seconds
     if peak is None and seconds is None:
         return []
-    if plan.allow is None or "swap" in plan.allow:
+    if plan.allow is None or "offload" in plan.allow:
         raise VerificationError("fission", "a bound is said of all plans, some of which move tensors")
     checked = CheckedStep(step, target, claim.families, partial(_cost, claim.families))
     held: list[HeldRule] = []
@@ -234,7 +234,7 @@ def _check_transfers(plan: Plan, body: Plan, graph: Graph) -> None:
     swapping = body.swapping
     if swapping is None:
         return
-    if plan.allow is None or "swap" not in plan.allow:
+    if plan.allow is None or "offload" not in plan.allow:
         raise VerificationError("fission", "tensors leave memory, which the plan does not allow")
     each = [round((op.cost or 0.0) * _NANO) for op in graph.ops]
     if len(each) != len(swapping.op_nanoseconds):

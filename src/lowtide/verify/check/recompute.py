@@ -134,7 +134,7 @@ def check_recomputation(
         if value != real / scale:
             raise VerificationError("recompute", f"{name} is {value}; the ops add up to {real / scale}")
     saved = saved_in_sequences(graph, target)
-    priced = PricedGraph(graph, memory, units, scale, transfer_rates(plan), plan.allow != ["swap"], saved)
+    priced = PricedGraph(graph, memory, units, scale, transfer_rates(plan), plan.allow != ["offload"], saved)
     _check_cost_bound(priced, plan, claim)
     seen = _check_least_peak(priced, claim, planned)
     if plan.swapping is not None:
@@ -162,7 +162,9 @@ def _check_sequence(
 
 def _check_cost_bound(priced: PricedGraph, plan: Plan, claim: Recomputation) -> None:
     """The bound on the cost is for plans of this kind and this budget, and is proved."""
-    if set(plan.allow or ()) <= {"recompute", "swap"} and ("swap" in (plan.allow or ())) != (plan.swapping is not None):
+    if set(plan.allow or ()) <= {"recompute", "offload"} and ("offload" in (plan.allow or ())) != (
+        plan.swapping is not None
+    ):
         raise VerificationError("recompute", f"the plan may change {plan.allow}, and its times are of other plans")
     if claim.certificate is not None and plan.budget_bytes is None:
         raise VerificationError("recompute", "a bound on the cost is said, and no budget that it is within")

@@ -1,6 +1,6 @@
 """Re-checks a bound over all regions, by a search for a plan that would need less at one op.
 
-Claim: whatever `--allow fission` cuts, `bytes` are needed where op v runs. Suppose a plan with less. Either v runs
+Claim: whatever `--allow tile` cuts, `bytes` are needed where op v runs. Suppose a plan with less. Either v runs
 untiled, or it is tiled along some axis, and then each tensor that tiles of an op make is one of these:
 
     materialised   by a concat of its tiles: its bytes are live twice, in addition to what stays
@@ -51,7 +51,7 @@ def check_regions(graph: Graph, plan: Plan, target: Target) -> str:
         if plan.proved_over in _OVER_REGIONS:
             raise _fail("the bound is said to hold over regions, and none is given")
         return ""
-    if plan.allow not in (["fission"], ["fission", "unjoined"]) or graph.dialect != "onnx":
+    if plan.allow not in (["tile"], ["tile", "unmaterialised"]) or graph.dialect != "onnx":
         raise _fail(
             "a bound over all regions holds where an ONNX model is tiled in regions, and nothing else is allowed"
         )

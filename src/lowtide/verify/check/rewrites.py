@@ -32,8 +32,8 @@ def rewritten(graph: Graph, plan: Plan, target: Target) -> Graph:
     return aliased(changed, plan, target) if has_aliases(plan) else changed
 
 
-_CUTS = {"fission", "halos", "unjoined", "rounds", "seams", "accumulate"}
-_WORDS = {Recompute: {"recompute"}, Sums: {"recompute"}, Swap: {"swap"}, TensorAlias: {"alias"}}
+_CUTS = {"tile", "recompute-halos", "unmaterialised", "nest-tiles", "concat", "accumulate"}
+_WORDS = {Recompute: {"recompute"}, Sums: {"recompute"}, Swap: {"offload"}, TensorAlias: {"alias"}}
 """The words that allow a change; any other one is a cut."""
 
 
@@ -45,7 +45,7 @@ def check_allowed(plan: Plan) -> None:
         rematerialised = isinstance(r, Recompute) and plan.spilling is not None and plan.spilling.rematerialise
         if not rematerialised and words.isdisjoint(_WORDS.get(type(r), _CUTS)):
             raise VerificationError("rewrites", f"the plan may change {sorted(words) or 'nothing'}, and does more")
-    if (plan.loops and "loops" not in words) or (plan.rounds and "rounds" not in words):
+    if (plan.loops and "row-streaming" not in words) or (plan.rounds and "nest-tiles" not in words):
         raise VerificationError("rewrites", f"the plan may change {sorted(words) or 'nothing'}, and does more")
 
 

@@ -43,11 +43,11 @@ class Workload:
         how: dict[str, Any] = {"max_overhead" if bound[0] == "t" else "budget": f"{bound[1:]}%", "time": self.seconds}
         if kind in ("joint", "moved", "micro", "magis"):
             moves = kind == "moved" or (kind == "magis" and self.file.bandwidth is not None)
-            allow = "recompute,fission" + ",swap" * moves
+            allow = "recompute,tile" + ",offload" * moves
             how |= {"method": methods[kind]} if kind in (methods := {"micro": "microbatch", "magis": "magis"}) else {}
             return figures(lowtide.research.plan(self.graph, allow=allow, cost=self.cost, **how))
         how |= {} if kind == "again" else {"method": kind}
-        allow = "recompute,swap" if kind == "pofo" else "recompute"
+        allow = "recompute,offload" if kind == "pofo" else "recompute"
         return figures(lowtide.research.plan(self.priced, allow=allow, **how))
 
     def of_parts(self, count: int, share: int) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class Workload:
         if choice.rest > room or choice.base >= room:
             return {"status": "over_budget", "share": 1.0, "overhead": 0.0, "parts": count}
         plan = lowtide.research.plan(
-            part, allow="recompute,swap", method="pofo", budget=room - choice.base, time=self.seconds
+            part, allow="recompute,offload", method="pofo", budget=room - choice.base, time=self.seconds
         )  # fmt: skip
         ran = choice.clock.seconds(numbers(choice.sequence, plan.rewrites or (), plan.order))
         uncut = sum(op.cost or 0.0 for op in self.priced.ops)

@@ -152,7 +152,7 @@ SETTINGS = {
 @cache
 def _setting(name: str, overhead: int, seconds: float) -> float:
     plan = lowtide.research.plan(
-        _workload(BERT, seconds).graph, allow="recompute,fission,swap", method="magis", options=SETTINGS[name],
+        _workload(BERT, seconds).graph, allow="recompute,tile,offload", method="magis", options=SETTINGS[name],
         max_overhead=f"{overhead}%", time=seconds,
     )  # fmt: skip
     return 100 * plan.required_bytes / plan.own_order_peak_bytes

@@ -1,6 +1,6 @@
 """SERENITY's graph rewriter (MLSys 2020, section 3.3) on all of a graph: what the paper's Table 2 orders.
 
-A plan with ``allow="seams"`` rewrites only what its peak needs. Here every concat goes whose consumers can take its
+A plan with ``allow="concat"`` rewrites only what its peak needs. Here every concat goes whose consumers can take its
 operands one by one::
 
     concat - conv        ->  conv per operand - sum                      (channel-wise partitioning, equations 3 to 6)
