@@ -131,8 +131,8 @@ def plan(
         ``"accumulate"``: there, parts of a convolution's sum are added by onnxruntime's own convolution, which other
         runtimes lack (under ``onnxruntime`` they are anyway); ``"recompute"``: ops run more than once, for the
         least time within the budget, by `Op.cost`; with ``"tile"`` both: of a model file, for the least work,
-        statistics over rows that are cut are added up in passes of their own (docs/means.md); of a training step whose
-        ops have labels, parts (`docs/means.md`); ``"offload"``, alone, with ``"recompute"`` or, of such a step, with
+        statistics over rows that are cut are added up in passes of their own; of a training step whose ops have
+        labels, parts (`docs/transformations.md`); ``"offload"``, alone, with ``"recompute"`` or, of such a step, with
         both: tensors are stored on the host and loaded while other ops run, by the bandwidth of `cost`; ``"merge"``,
         of such a step: products that read the same run as one where that takes less time; ``"row-streaming"``:
         ops run together row by row, for compilers that loop over rows (``target="loops"``). Nothing is changed where it
