@@ -94,7 +94,7 @@ def test_pages_have_blocks():
         assert sum(1 for block in blocks(page) if block.language not in READ_ONLY) >= 2, name
 
 
-def test_the_pictures_of_means_are_drawn_by_its_commands(tmp_path: Path):
+def test_the_pictures_of_transformations_are_drawn_by_its_commands(tmp_path: Path):
     """Small and without a script; their peaks are the page's. The one whose plan is proved is drawn again."""
     page = (DOCS / "transformations.md").read_text(encoding="utf-8")
     for name in ("order", "cut", "again"):

@@ -352,12 +352,12 @@ class PlanLoop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     The last of `ops` drives: its `parts` positions are requested one after the other, and an op runs until what the
     next position of its reader needs is made (`docs/transformations.md`). `along`: of each op the axis of its access,
-    as `lowtide research probe` numbers them, or two: then a position is a pixel, the second axis inside the first. `axis`:
-    of each tensor that is kept or written position by position, its dimensions along these. `merge`: how what leaves is
-    materialised. `keep`: its line buffers, `sums`: accumulators, `kept_bytes`: of all of these where some line buffers
-    share memory, as they are never live at once. `streamed`: names of graph inputs that the caller streams in.
-    `over`: the tensor that may share bytes of an input which dies in the loop: a result, or a tensor of the plan that
-    holds all line buffers and accumulators. `behind`: bytes that it has to begin below that input, at least.
+    as `lowtide research probe` numbers them, or two: then a position is a pixel, the second axis inside the first.
+    `axis`: of each tensor that is kept or written position by position, its dimensions along these. `merge`: how what
+    leaves is materialised. `keep`: its line buffers, `sums`: accumulators, `kept_bytes`: of all of these where some
+    line buffers share memory, as they are never live at once. `streamed`: names of graph inputs that the caller streams
+    in. `over`: the tensor that may share bytes of an input which dies in the loop: a result, or a tensor of the plan
+    that holds all line buffers and accumulators. `behind`: bytes that it has to begin below that input, at least.
     """
 
     op: int

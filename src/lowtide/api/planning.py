@@ -17,9 +17,9 @@ from lowtide.api.job import NO_OPTIONS, CallOptions, Job, Options, rules_of, sea
 from lowtide.api.objects import Model, Module
 from lowtide.api.problem import Problem
 from lowtide.api.profiles import with_profile
+from lowtide.api.rewrites.all_transformations import with_all_transformations
 from lowtide.api.rewrites.cutting import allowed
 from lowtide.api.rewrites.groups import groups_of, least_of
-from lowtide.api.rewrites.means import with_all_means
 from lowtide.api.rewrites.solving import check_warm_start, solve_by_moves, solve_order
 from lowtide.arguments import Example, typed
 from lowtide.cost.file import CostFile
@@ -239,7 +239,7 @@ def plan_job(
     from lowtide.verify.check.plan import verify_plan
 
     began = clock.perf_counter()
-    job = with_all_means(job)
+    job = with_all_transformations(job)
     problem = job.problem()
     read = clock.perf_counter()
     limits = job.search.limits(trace, report, counted=_is_counted(job, problem))
