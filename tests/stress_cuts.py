@@ -74,7 +74,7 @@ def drawn_parts(random: Random, source: Path) -> tuple[Cutter, PartGraph]:
         try:
             return cutter, apply(cutter, regions)
         except ValueError as error:
-            if "before and behind" not in str(error):
+            if "before and after" not in str(error):
                 raise
     raise Flaw("no network that can be cut was drawn")
 

@@ -172,6 +172,8 @@ std::vector<int> order_under(const Model& model, const std::vector<std::pair<int
   return order;
 }
 
+}  // namespace
+
 // Footprints at v in states near a minimum cut, without a flow: what they show possible needs no test.
 class Witness {
  public:
@@ -242,8 +244,6 @@ class Witness {
   std::vector<int> seen_;
   int stamp_ = 0;
 };
-
-}  // namespace
 
 // A pass over all macros, on the problem as it stood when the pass began.
 struct Propagation::Pass {

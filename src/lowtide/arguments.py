@@ -124,7 +124,7 @@ _SHORT: Mapping[str, str] = {
 
 def typed(call: Call) -> Call:
     """The same call, which raises `InputError` where an argument is of a type that its signature does not have: the
-    argument's name, what came, and what is wanted. ``**options: Unpack[KIND]`` means the keys of a `TypedDict`.
+    argument's name, what came, and what is expected. ``**options: Unpack[KIND]`` means the keys of a `TypedDict`.
 
     >>> @typed
     ... def wait(time: float, *, names: Sequence[str] = ()) -> None: ...

@@ -36,7 +36,7 @@ RESEARCH: Mapping[str, Collection[str]] = {
 
 
 class MissingResearchError(InputError):
-    """What was asked for is in the package lowtide-research, which is not installed."""
+    """What was requested is in the package lowtide-research, which is not installed."""
 
     def __init__(self, wanted: str) -> None:
         self._wanted = wanted

@@ -61,8 +61,9 @@ class PlanMerge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PartsCut(msgspec.Struct, frozen=True, kw_only=False):
-    """A minimum cut that shows what is needed when an op first runs in so many tiles of an axis of `rows` rows, from
-    `fewest` to `most`; untiled: one tile of no rows. `price`: of a byte and of a unit of time (`docs/proofs.md`)."""
+    """A minimum cut that shows what is needed when an op first runs in a given number of tiles of an axis of `rows`
+    rows, from `fewest` to `most`; untiled: one tile of no rows. `price`: of a byte and of a unit of time
+    (`docs/proofs.md`)."""
 
     op: int
     rows: int

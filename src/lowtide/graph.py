@@ -87,7 +87,7 @@ class Array:
 
 
 class ModelFile:
-    """What a reader parsed of a model's file, weights apart: picklable. Each reader has a subclass of its own."""
+    """What a reader parsed of a model's file, without weights: picklable. Each reader has a subclass of its own."""
 
 
 @dataclass(frozen=True, slots=True)

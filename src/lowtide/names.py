@@ -10,7 +10,7 @@ _NEAR = 0.8  # part of the best suggestion's likeness that another one needs to 
 
 
 class FreeNames:
-    """Gives unique names: the requested one, or that with the least number behind it that is free. `taken`: names that
+    """Gives unique names: the requested one, or that with the least number after it that is free. `taken`: names that
     are there. `first`: the number that a name gets when it is there already.
 
     >>> names = FreeNames(["a", "a_1"])

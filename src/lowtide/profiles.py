@@ -29,7 +29,7 @@ class PlanProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     lows
         Bytes from that tensor's start to a part's, by its id, where those are not 0.
     used
-        Steps from the first use of a storage to behind its last, by its root's id, if it is live for longer;
+        Steps from the first use of a storage to after its last, by its root's id, if it is live for longer;
         ``[0, 0]`` if no op uses it.
     workspaces
         Bytes that ops need only while they run, by op id; ops that need none are left out.

@@ -84,7 +84,7 @@ class FileRun:
     peak_bytes: int  # most bytes of tensors in use at once, without what kernels take while they run
     # Most bytes that the arena allocated at once: in its chunks, which may be larger, and with workspace.
     mark_bytes: int
-    held_bytes: int  # what the arena took from the system, weights apart
+    held_bytes: int  # what the arena took from the system, without weights
     nodes: tuple[NodeMemory, ...]
     grown_at: str = ""  # the node at which the arena first took more than one block; empty if none is known
 
@@ -145,11 +145,11 @@ class RunReport(ComparedRuns):
         The original in onnxruntime's own order with its memory reuse, but without its optimiser: what
         `Plan.runtime_figures` says of its defaults; None where the plan says nothing of it.
     timing
-        The original by onnxruntime's defaults and the planned file in turn; None if that was not asked for.
+        The original by onnxruntime's defaults and the planned file in turn; None if that was not requested.
     deterministic
         Whether the original gives the same bits twice; where it does not, differences mean nothing.
     order_kept
-        Whether the planned file's nodes ran in the plan's order, `Shape` nodes apart.
+        Whether the planned file's nodes ran in the plan's order, without `Shape` nodes.
     level
         The level of onnxruntime's optimiser at which lowtide made the original; empty: lowtide did not.
     comparison
@@ -190,7 +190,7 @@ class RuntimeRun:
 
     `deterministic`: the original gives the same bits twice. `original`, `planned`: TFLM's arena; None elsewhere.
     `original_bytes`, `planned_bytes`: LiteRT's arena without delegates, temporary tensors included. `refused`: why it
-    runs neither file. `timing`: both files in turn; None if that was not asked for.
+    runs neither file. `timing`: both files in turn; None if that was not requested.
     """
 
     runtime: str
@@ -266,11 +266,11 @@ class TorchRunReport(ComparedRuns):
     runs: int  # number of different random inputs
     deterministic: bool  # whether the original gives the same bits twice
     order_kept: bool  # whether the planned archive's nodes are the original's in the plan's order
-    # original_peak_bytes, planned_peak_bytes: most bytes of storages live at once in each, weights and inputs apart.
+    # original_peak_bytes, planned_peak_bytes: most bytes of storages live at once in each, without weights and inputs.
     original_peak_bytes: int
     planned_peak_bytes: int
     plan_bytes: int = 0  # the plan's peak
-    timing: Timing | None = None  # both in turn; None if that was not asked for
+    timing: Timing | None = None  # both in turn; None if that was not requested
 
 
 @dataclass(frozen=True)

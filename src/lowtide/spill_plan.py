@@ -11,7 +11,7 @@ from lowtide.certificates import CutCertificate
 Alignment = Annotated[int, msgspec.Meta(ge=1)]
 
 HOST = "host"
-"""Name of the unbounded memory behind the last memory of a plan with spilling."""
+"""Name of the unbounded memory after the last memory of a plan with spilling."""
 
 
 class PlanMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -37,7 +37,7 @@ class Residency(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanMove(msgspec.Struct, frozen=True, kw_only=True, rename={"source": "from", "goal": "to"}):
-    """Before the op of `step`, a tensor's storage goes from one memory to another; ``"host"`` is behind the last."""
+    """Before the op of `step`, a tensor's storage goes from one memory to another; ``"host"`` is after the last."""
 
     step: int
     tensor: int

@@ -55,7 +55,7 @@ def counted() -> int:
 @dataclass
 class Interrupt:
     """Whether Ctrl-C ended one of the searches that share it: then all of them are over. As a context it notes a
-    `KeyboardInterrupt`, and goes on behind its block."""
+    `KeyboardInterrupt`, and goes on after its block."""
 
     seen: bool = False
 

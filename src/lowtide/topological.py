@@ -10,8 +10,8 @@ Node = TypeVar("Node")
 
 
 def topological(before: Mapping[Node, Collection[Node]], key: Callable[[Node], Any]) -> list[Node]:
-    """Nodes, each behind those before it; where keys are equal the lesser node first. Nodes of a cycle, nodes behind
-    one, and nodes behind what is no node are missing from it. `before`: of each node those that it waits for."""
+    """Nodes, each after those before it; where keys are equal the lesser node first. Nodes of a cycle, nodes after
+    one, and nodes after what is no node are missing from it. `before`: of each node those that it waits for."""
     waits = {node: len(earlier) for node, earlier in before.items()}
     after: dict[Node, list[Node]] = {}
     for node, earlier in before.items():

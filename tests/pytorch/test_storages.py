@@ -191,7 +191,7 @@ def test_nothing_runs_again_behind_what_changes_its_operand() -> None:
     assert "changes what it reads" in (why_not(graph, [0, 1, 2, 3, 4, 1, 5]) or "")
     assert "changes what it reads" in (why_not(graph, [0, 1, 2, 3, 4, 5, 0]) or "")
     assert "cannot run twice" in (why_not(graph, [0, 1, 2, 3, 4, 4, 5]) or "")
-    assert "stay behind" in (why_not(graph, [0, 1, 3, 4, 2, 5]) or "")
+    assert "stay after" in (why_not(graph, [0, 1, 3, 4, 2, 5]) or "")
 
 
 def test_the_source_has_a_line_for_each_op_and_each_death() -> None:

@@ -64,7 +64,7 @@ def test_levels_give_what_each_change_gives(drawn: tuple[bytes, list[Ways]], *, 
         try:
             parts = apply_with_elimination(cutter, regions, found)
         except ValueError as error:
-            assume("before and behind" in str(error))
+            assume("before and after" in str(error))
             continue
         kept = may_split(graph, parts) if split else frozenset[int]()
         parts = hand_on(graph, parts) if split else parts

@@ -48,7 +48,7 @@ def _random_parts(source: Path, ways: list[Drawn]) -> parts.PartGraph:
     try:
         return apply(cutter, regions)
     except ValueError as error:
-        assume("before and behind" not in str(error))
+        assume("before and after" not in str(error))
         raise
 
 

@@ -48,7 +48,7 @@ def _rounds(source: Path, drawn: list[Ways]) -> PartGraph:
         try:
             made = apply(cutter, regions)
         except ValueError as error:
-            if "before and behind" not in str(error):
+            if "before and after" not in str(error):
                 raise
             continue
         parts = made if parts is None else nested(parts, made)

@@ -32,7 +32,7 @@ def _cut_again(whole: Whole, rng: random.Random) -> PartGraph | None:
         try:
             made = apply(cutter, [cutter.region(own, axes, stripes, pace) for axes, pace in chosen])
         except ValueError as error:
-            if "before and behind" not in str(error):
+            if "before and after" not in str(error):
                 raise
             continue
         parts = made if parts is None else nested(parts, made)

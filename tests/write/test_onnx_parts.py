@@ -170,7 +170,7 @@ def test_external_weights_that_end_too_early(tmp_path: Path) -> None:
     onnx.save(_chain(), source, save_as_external_data=True, location="w.bin", size_threshold=0)
     _, parts = _columns(source)
     (tmp_path / "w.bin").write_bytes(b"short")
-    with pytest.raises(InputError, match="ends behind"):
+    with pytest.raises(InputError, match="ends after"):
         _written(source, parts)
 
 

@@ -126,7 +126,7 @@ def allocate(
 
     `model`: graph under a target. `order`: positions in file order, each once, topological. `overwrites`: the in-place
     choices, as `profile(model, order).in_place` gives them. `alignment`: bytes; the target's if not given. `limits`:
-    for engines that search. `engines`: to be asked in turn; the first one packs everything. `lifetimes`:
+    for engines that search. `engines`: to be run in turn; the first one packs everything. `lifetimes`:
     `profile(model, order)`, if it is known already.
     """
     lifetimes = lifetimes or profile(model, order)
@@ -155,7 +155,7 @@ def allocate(
 def _allocation(
     model: MemoryModel, order: Sequence[int], arena: ArenaBuffers, packing: Packing, wanted: Sequence[Overwrite]
 ) -> Allocation:
-    """The allocation of packed buffers: offsets of tensors, and which of the wanted overwrites hold there."""
+    """The allocation of packed buffers: offsets of tensors, and which of the requested overwrites hold there."""
     storage_offset = {s: packing.offsets[b] + above for s, (b, above) in arena.place_of.items()}
     tensors = model.graph.tensor_by_id
     offsets = {

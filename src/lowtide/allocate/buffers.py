@@ -92,7 +92,7 @@ class Pair:
     """Two buffers, by index, that may overlap where both are there at once.
 
     They may as long as `upper` begins `distance` bytes or more above `lower`; else `upper` ends where `lower` begins,
-    or below. An op that writes front to back may so put its output over an input that dies, behind what it has read. In
+    or below. An op that writes front to back may so put its output over an input that dies, after what it has read. In
     place is distance 0; the size of `lower` says no more than that upper comes above lower or below it.
     """
 

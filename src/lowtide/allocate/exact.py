@@ -46,9 +46,9 @@ GROWTH = 110  # what those by the next greedy orders may cost, in percent of tha
 GREEDY_TURNS = 3  # how often every key has a turn before the climb
 
 STEADY = 100
-"""After so many more searches a climb's may cost what its first did once more; that is twice the first greedy's."""
+"""After this many more searches a climb's may cost what its first did once more; that is twice the first greedy's."""
 
-ANEW = 3  # one search in so many takes an order near a greedy's instead
+ANEW = 3  # one search in this many takes an order near a greedy's instead
 MOST_BUFFERS = 3_000  # above that, what meets what is too much to list: 200 MB where everything meets
 
 RULES = ("floors", "releases", "support", "dominance", "split", "twins", "stacks", "memo")

@@ -23,8 +23,8 @@ from lowtide.analyse.storage import MemoryModel, rounded_up
 from lowtide.plan import ArenaLost, Hole
 from lowtide.sizes import round_up
 
-MOST_STEPS = 256  # so many steps of the top tensor's life are looked at: those of the highest footprint
-MOST_HOLES = 4  # so many holes are reported, the largest
+MOST_STEPS = 256  # this many steps of the top tensor's life are looked at: those of the highest footprint
+MOST_HOLES = 4  # this many holes are reported, the largest
 
 
 @dataclass(frozen=True, slots=True)

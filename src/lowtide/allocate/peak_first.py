@@ -49,7 +49,7 @@ FIRST = (
 )
 """Stack and rule: what reaches the bound most often is tried first, then every other pair."""
 
-BUFFERS_TO_PLACE = 800_000  # attempts are made up to so many buffers all together
+BUFFERS_TO_PLACE = 800_000  # attempts are made up to this many buffers all together
 
 
 @dataclass(frozen=True)

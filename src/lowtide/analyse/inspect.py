@@ -10,7 +10,7 @@ from lowtide.analyse.storage import MemoryModel
 from lowtide.names import brief
 from lowtide.plan import ArenaLost, RuntimeFigure
 
-MOST_CUT_OPS = 20_000  # above so many ops what cuts could give is not worked out
+MOST_CUT_OPS = 20_000  # above this many ops what cuts could give is not worked out
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Rung:
     bytes: int  # live at once at the most; of the last kind, the fast memory
     how: str  # ``"file order"``, ``"best order"``, ``"cuts"``, or ``"cuts and slow memory"``
     ops: int  # how many run
-    # With what the runtime keeps for so many ops in addition to the tensors: about what a plan's arena takes in all,
+    # With what the runtime keeps for this many ops in addition to the tensors: about what a plan's arena takes in all,
     # which a budget is for. None where the runtime keeps nothing, and with a slow memory.
     arena_bytes: int | None = None
     # Of the last kind, about what is moved to and from a slow memory in addition to the model's inputs and outputs.

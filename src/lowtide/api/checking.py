@@ -65,7 +65,7 @@ def verify(
     Returns
     -------
     Report
-        What held; `Report.proof`, `Report.arena_proof` and `Report.run` if asked for.
+        What held; `Report.proof`, `Report.arena_proof` and `Report.run` if requested.
 
     Raises
     ------

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 KERNELS, SIMD = ("c", "cmsis-nn"), ("any", "none", "dsp", "mve")
 """Whose kernels, and what CMSIS-NN is compiled for."""
 TARGET = "loops"
-"""What a plan is made for that becomes C, if nothing else is asked for."""
+"""What a plan is made for that becomes C, if nothing else is requested."""
 HELD = "loops,count_inputs=false"
 """The same, with inputs read where the caller has them."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)

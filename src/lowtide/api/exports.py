@@ -33,11 +33,11 @@ class Exports:
 
     @property
     def paths(self) -> list[str | Path]:
-        """The files that are wanted."""
+        """The files to write."""
         return [path for path in (self.header, self.table, self.usmp) if path is not None]
 
     def write(self, layout: ArenaMap, outputs: Outputs) -> None:
-        """Write what is wanted of a layout into outputs that the caller commits."""
+        """Write the requested files of a layout into outputs that the caller commits."""
         if self.header is not None:
             from lowtide.write.c_header import c_header
 

@@ -14,7 +14,7 @@ from lowtide.runtimes.registry import runtime_of
 from lowtide.sizes import NO_DIMS
 from lowtide.target import Target, resolve
 
-MOST_OPS = 300  # screens show the choices for models of so many ops at most; each choice is a plan of its own
+MOST_OPS = 300  # screens show the choices for models of this many ops at most; each choice is a plan of its own
 _SHOWN = ("method", "options", "time", "search_memory", "seed", "overwrite_inputs", "pin_inputs")
 _SHOWN += ("persistent", "double_buffered", "fixed")
 

@@ -32,7 +32,7 @@ class Pictures:
 
     @property
     def paths(self) -> list[str | Path]:
-        """The files that are wanted and whose names are known without the plan."""
+        """The files to write and whose names are known without the plan."""
         return [path for path in (self.report, self.trace, self.overlay) if path is not None]
 
     @property
@@ -41,7 +41,8 @@ class Pictures:
         return bool(self.paths or self.svg or self.png)
 
     def write(self, plan: Plan, outputs: Outputs, before: Plan | None = None) -> list[str | Path]:
-        """Write what is wanted into outputs that the caller commits; the names of the files. Raises as `report`."""
+        """Write the requested files into outputs that the caller commits; the names of the files. Raises as
+        `report`."""
         from lowtide.report.parted import view_of
 
         if not self.wanted:
@@ -117,7 +118,7 @@ def report(
     InputError
         No file is named, the plan has no `profile`, or a file cannot be written.
     MissingExtraError
-        `png` is asked for, and matplotlib is not installed.
+        `png` is requested, and matplotlib is not installed.
 
     Examples
     --------

@@ -55,7 +55,7 @@ class PlanFiles:
 
     @property
     def paths(self) -> list[str | Path]:
-        """The files that are wanted."""
+        """The files to write."""
         own = (self.out, self.plan, self.log, self.snippet, *self.sessions, self.buffer_plan, self.commands)
         return [*(path for path in own if path is not None), *self.exports.paths, *self.pictures.paths, *self.texts]
 

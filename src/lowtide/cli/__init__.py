@@ -1,4 +1,4 @@
-"""The command line: it parses, calls a function of `lowtide.api`, writes what was asked for, and prints."""
+"""The command line: it parses, calls a function of `lowtide.api`, writes what was requested, and prints."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The command `completion`: what bash, zsh and fish complete, made of the parser itself.
 
 A script is text that knows every command, its options and the names that they take (targets, boards, methods,
-networks) as they are when it is made; nothing of lowtide runs while the user types. Where a file is wanted the shell
+networks) as they are when it is made; nothing of lowtide runs while the user types. Where a file is expected the shell
 completes files as it always does.
 """
 
@@ -189,7 +189,7 @@ def _zsh(commands: Sequence[Command]) -> str:
     return "\n".join(
         [
             "#compdef lowtide",
-            "# Completion of lowtide in zsh, made by `lowtide research completion zsh`. In ~/.zshrc, behind compinit:",
+            "# Completion of lowtide in zsh, made by `lowtide research completion zsh`. In ~/.zshrc, after compinit:",
             '#     eval "$(lowtide research completion zsh)"',
             *_zsh_function(f"_lowtide_{GROUP}", [command for command in commands if command.group]),
             *_zsh_function("_lowtide", [command for command in commands if not command.group]),

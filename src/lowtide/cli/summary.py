@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def summary_files(options: argparse.Namespace) -> Iterator[None]:
-    """The folder of the reports, while models are checked; and that what is asked for can be read and written. Raises
+    """The folder of the reports, while models are checked; and that what is requested can be read and written. Raises
     `InputError`: it cannot, before any time is spent on a model."""
     if options.summary is None:
         yield

@@ -22,7 +22,7 @@ def helps_of(parser: argparse.ArgumentParser) -> dict[str, str]:
 
 
 def all_commands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, argparse.ArgumentParser]]:
-    """What is typed behind ``lowtide``, a line on it, and its parser: the front's commands, then those of research."""
+    """What is typed after ``lowtide``, a line on it, and its parser: the front's commands, then those of research."""
     helps = helps_of(parser)
     nested: list[tuple[str, str, argparse.ArgumentParser]] = []
     for name, command in commands_of(parser).items():

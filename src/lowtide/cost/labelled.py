@@ -24,7 +24,7 @@ def families_of(file: CostFile, place: str) -> Families:
 
 
 def estimated(families: Families) -> Callable[[str, float, float], float]:
-    """Seconds of an op of a type, of so many operations, that reads and writes so many bytes."""
+    """Seconds of an op of a type, of a given number of operations, that reads and writes a given number of bytes."""
     return lambda op_type, flops, size: families.get(op_type, families[OTHER]).seconds(flops, size)
 
 

@@ -1,8 +1,8 @@
 """How long the ops of a graph, and their parts, take by a cost file: in integer nanoseconds, so that sums are exact.
 
-A part of an op along an axis takes what was measured of a part of so many rows; between two such, in a line. Below the
-smallest that was measured the line ends at what a part takes whatever its rows: the launch, and what it reads in full.
-Nothing measured: the family's line, from there to the untiled op.
+A part of an op along an axis takes what was measured of a part of as many rows; between two such, in a line. Below
+the smallest that was measured the line ends at what a part takes whatever its rows: the launch, and what it reads in
+full. Nothing measured: the family's line, from there to the untiled op.
 """
 
 from __future__ import annotations
@@ -122,14 +122,14 @@ class CostModel:
         return result
 
     def part(self, op: int, axis: int, rows: int) -> tuple[int, How]:
-        """Nanoseconds of a part of so many rows, and how they are known."""
+        """Nanoseconds of a part of a given number of rows, and how they are known."""
         anchors = self.anchors(op, axis)
         known = self._known[op, axis]
         how: How = "measured" if rows in known else "between" if known else "roofline"
         return between(anchors, rows), how
 
     def between_parts(self, role: str, written: int) -> int:
-        """Nanoseconds of a slice, a join, a merge, or another copy, that writes so many bytes."""
+        """Nanoseconds of a slice, a join, a merge, or another copy, that writes a given number of bytes."""
         fixed, per_mebibyte = self.glue[{"join": 1, "merge": 2}.get(role, 0)]
         return fixed + written * per_mebibyte // _MEBIBYTE
 
@@ -152,7 +152,8 @@ class CostModel:
 
 
 def between(anchors: Anchors, rows: int) -> int:
-    """Nanoseconds of a part of so many rows; between two anchors in a line, rounded down, as the core does."""
+    """Nanoseconds of a part of a given number of rows; between two anchors in a line, rounded down, as the core
+    does."""
     below = (0, 0)
     for at in anchors:
         if at[0] == rows:

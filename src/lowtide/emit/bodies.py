@@ -1,6 +1,6 @@
 """Branches of an IF as ops of the graph that has it, each of which runs only where the condition is as it asks.
 
-The plan is for the IF as one op. Tensors inside of its branches have a place of their own behind the plan's arena:
+The plan is for the IF as one op. Tensors inside of its branches have a place of their own after the plan's arena:
 first fit in the order in which they are made, two branches over each other, and a reshaped tensor where its operand is.
 What a branch makes goes to where the plan has the IF's result.
 """

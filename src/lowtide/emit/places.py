@@ -108,7 +108,7 @@ class Places:
 
     @cached_property
     def given(self) -> dict[int, int]:
-        """Addresses, behind all memories, of inputs that the plan leaves where the caller has them."""
+        """Addresses, after all memories, of inputs that the plan leaves where the caller has them."""
         streamed = {int(t) for loop in self.plan.loops or () for t in loop.streamed}
         at = max(self._behind[1], sum(m.size_bytes or 0 for m in self.plan.memories or ()))
         result = {}
@@ -131,7 +131,7 @@ class Places:
 
     @property
     def arena_bytes(self) -> int:
-        """Bytes of the plan's arena and of what branches have behind it."""
+        """Bytes of the plan's arena and of what branches have after it."""
         return self._behind[1]
 
     @cached_property

@@ -22,7 +22,7 @@ _LOG_PARTS = 128
 
 
 def log_curve() -> list[int]:
-    """log2(1 + x) - x of x = 0, 1/128, 2/128 ..., 16 bits right of the point, and a zero behind it.
+    """log2(1 + x) - x of x = 0, 1/128, 2/128 ..., 16 bits right of the point, and a zero after it.
 
     >>> log_curve()[:3], log_curve()[-3:]
     ([0, 224, 442], [142, 0, 0])

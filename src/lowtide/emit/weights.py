@@ -38,7 +38,7 @@ class Weights:
 
     graph: Graph  # read from `data`, a .tflite file
     data: bytes
-    # Type and numbers of each name, in the order in which they were asked for
+    # Type and numbers of each name, in the order in which they were requested
     arrays: dict[str, tuple[str, tuple[int | str, ...]]] = field(default_factory=dict)
     _names: dict[tuple[str, tuple[int | str, ...]], str] = field(default_factory=dict)
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, alias_roots
 
-_Bytes = tuple[int, int, int]  # root tensor, first byte, byte behind the last
+_Bytes = tuple[int, int, int]  # root tensor, first byte, byte after the last
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class _Sweep:
         return seen & wanted - {position}
 
     def _check_fresh(self, t: int, position: int) -> None:
-        """Raise `InputError` if a value that the op at a position reads was written over before; behind the last
+        """Raise `InputError` if a value that the op at a position reads was written over before; after the last
         position, an output."""
         graph, born = self.graph, self.made.get(t, -1)
         for root, begin, end in self._bytes((t,)):

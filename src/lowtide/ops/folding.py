@@ -1,4 +1,4 @@
-"""What depends on constants only: set apart before the first step, or run every time, as the runtime does."""
+"""What depends on constants only: computed before the first step, or run every time, as the runtime does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lowtide.graph import Graph, Kind, Op, Tensor, alias_roots
 
 
 def fold_constants(tensors: Iterable[Tensor], ops: Iterable[Op]) -> tuple[list[Tensor], list[Op], list[Op]]:
-    """Set apart the ops that read constants only, and mark what they make as constant.
+    """Separate the ops that read constants only, and mark what they make as constant.
 
     An op without inputs is folded only if its type is ``Constant``; an op with the attribute ``random`` is not
     folded, since it makes something else on every run. Nor is one whose output is in memory that is not constant

@@ -49,7 +49,7 @@ class Channelwise:
     vectors: tuple[int, ...] = ()  # operands of one dimension, and results of one dimension, that run along `channel`
     untiled: Dims = ()  # dimensions that are untiled: the statistics run over them
     groups: int | None = None  # channels of one group share statistics
-    blocks: tuple[tuple[int, int], ...] = ()  # operands of operand 0's rank that have one row for so many channels
+    blocks: tuple[tuple[int, int], ...] = ()  # operands of operand 0's rank that have one row for this many channels
     cost: int = 2
     exact: Alone = "bits"
 

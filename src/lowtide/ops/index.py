@@ -114,7 +114,7 @@ class Window:
     # stride, dilation: steps between windows, and between the taps of one.
     stride: int = 1
     dilation: int = 1
-    before: int = 0  # rows of padding before the first; the padding behind the last follows from the sizes
+    before: int = 0  # rows of padding before the first; the padding after the last follows from the sizes
 
     @property
     def reach(self) -> int:
@@ -142,7 +142,7 @@ class Window:
         return at if skipped < self.taps and at < size else None
 
     def rows(self, size: int, after: int, *, ceil: bool = False) -> int:
-        """Rows of the result for `size` rows, with `after` rows of padding behind them. With `ceil` a window may
+        """Rows of the result for `size` rows, with `after` rows of padding after them. With `ceil` a window may
         begin inside the operand or its padding before and hang over the end."""
         free = size + self.before + after - self.reach
         count = (-(-free // self.stride) if ceil else free // self.stride) + 1
@@ -157,7 +157,7 @@ def same_rows(size: int, stride: int) -> int:
 
 
 def same_padding(size: int, result: int, window: Window, *, upper: bool = True) -> int:
-    """Rows of padding before the first for ``SAME``: half of what is missing, the odd row behind (`upper`) or before.
+    """Rows of padding before the first for ``SAME``: half of what is missing, the odd row after (`upper`) or before.
     `size`, `result`: rows of the operand and of the result."""
     missing = max(0, (result - 1) * window.stride + window.reach - size)
     return missing // 2 if upper else missing - missing // 2

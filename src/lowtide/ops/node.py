@@ -28,7 +28,7 @@ class Node:
 
     graph: Graph
     op: Op
-    # Positions of the operands whose values were asked for: they are in the form, and a part is given its own.
+    # Positions of the operands whose values were requested: they are in the form, and a part is given its own.
     literal: dict[int, None] = field(default_factory=dict)
 
     @property

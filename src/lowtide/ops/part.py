@@ -20,7 +20,7 @@ from lowtide.ops.index import Index, Range
 from lowtide.ops.meaning import Meaning
 
 _SPELLERS = {"onnx": "lowtide.ops.onnx.part", "tflite": "lowtide.ops.tflite.part"}
-"""Module of each dialect that can spell parts, imported when it is asked for."""
+"""Module of each dialect that can spell parts, imported on first use."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Written:
     attributes: Mapping[str, Any]  # all of them, as `Op.attributes`
     # Values of those literal operands that differ from the op's, by position.
     literals: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    # For each dimension of operand 0 the rows of padding that an op of its own puts before and behind it; empty: none.
+    # For each dimension of operand 0 the rows of padding that an op of its own puts before and after it; empty: none.
     padding: tuple[tuple[int, int], ...] = ()
 
 
@@ -81,7 +81,7 @@ class Glue:
     # type, attributes: as of an op.
     type: str
     attributes: Mapping[str, Any]
-    literals: tuple[tuple[int, ...], ...] = ()  # integers that it has as operands behind its tensors
+    literals: tuple[tuple[int, ...], ...] = ()  # integers that it has as operands after its tensors
     columns: int = 0  # numbers in a row of the literals, which then have two dimensions; 0: they have one
 
 
@@ -114,7 +114,7 @@ class Adapter(Protocol):
         ...
 
     def padding(self, rows: tuple[tuple[int, int], ...]) -> Glue:
-        """The op that puts so many rows of padding before and behind each dimension."""
+        """The op that puts so many rows of padding before and after each dimension."""
         ...
 
     def joining(self, dim: int) -> Glue:

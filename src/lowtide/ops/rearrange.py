@@ -1,7 +1,7 @@
 """Families that move data: reshapes, transposes, concatenation and splitting.
 
 A reshape keeps the order of elements, so its dimensions fall into groups of equal products, ``[6, 4, 5] -> [24, 5]``
-into ``[6, 4] -> [24]`` and ``[5] -> [5]``. In a group, only the first dimensions can be cut (those behind it are
+into ``[6, 4] -> [24]`` and ``[5] -> [5]``. In a group, only the first dimensions can be cut (those after it are
 strided), and where rows of the two sides end together: at every `grain` rows of the result.
 """
 

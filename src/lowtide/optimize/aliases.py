@@ -30,7 +30,7 @@ _STATES_BYTES = 2**26  # memory of the search for one
 _FEW = 8  # aliases of which every choice is tried
 _DRAWN = 60  # random changes without success after which the search ends
 
-Key = tuple[int, int]  # bytes of the peak, and steps that need so many
+Key = tuple[int, int]  # bytes of the peak, and steps that need this many
 
 
 @dataclass(frozen=True)

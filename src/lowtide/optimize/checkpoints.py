@@ -33,7 +33,7 @@ _CUT_SECONDS = 4.0
 """For the regions of one segment."""
 _NEAR = 1.005  # limits within this factor count as equal
 _WORK = (0.1, 0.3, 1.0)  # limits on recomputed operations, as fractions of all; searched before wider ones
-_STEP = 0.8  # what is asked for next is no less than this part of what there is: far below, much is tried in vain
+_STEP = 0.8  # what is requested next is no less than this part of what there is: far below, much is tried in vain
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Checkpoints:
         return 0 if passes is None else sum(map(len, passes.passes))
 
     def _edges(self, begin: int, limit: int, most: int | None) -> list[Edge]:
-        """What may come behind a mark, as far as sizes and work alone say."""
+        """What may come after a mark, as far as sizes and work alone say."""
         edges = []
         for end in range(begin + 1, len(self.marks)):
             a, b = self.marks[begin].position, self.marks[end].position

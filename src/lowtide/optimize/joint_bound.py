@@ -40,8 +40,8 @@ SOURCE, SINK = 0, 1
 
 
 def least_of_parts(family: CostFamily, flops: float, own: int, shared: int, parts: int) -> float:
-    """Seconds that so many parts of an op take at least, whatever their rows. `own`, `shared`: bytes that lie along the
-    axis, each in one part, and those that each part reads or makes."""
+    """Seconds that a given number of parts of an op take at least, whatever their rows. `own`, `shared`: bytes that lie
+    along the axis, each in one part, and those that each part reads or makes."""
     size = own + parts * shared
     for table, work in ((family.by_flops, flops), (family.by_bytes, size)):
         if table:
@@ -139,7 +139,8 @@ class JointProblem:
         return least_of_parts(family, known.flops or 0, axis.own, axis.shared, parts) + (parts - 1) * merging
 
     def extra(self, op: int, rows: int, parts: int) -> int | None:
-        """Units that so many parts or more take beyond the op's least; None if it has no axis of these rows."""
+        """Units that a given number of parts or more take beyond the op's least; None if it has no axis of these
+        rows."""
         seconds = [self._seconds(op, axis, parts) for axis in self.axes[op] if axis.rows == rows]
         return int(max(0.0, min(seconds) - self._least[op]) * self.scale) if seconds else None
 
@@ -154,7 +155,8 @@ class JointProblem:
         return max((self._sizes[t] for t in self._over[op] if free or t in self.graph.producer), default=0)
 
     def network(self, op: int, rows: int, fewest: int, most: int) -> _Network:
-        """States of all ops when this op first runs in so many tiles of so many rows; one tile is the untiled op."""
+        """States of all ops when this op first runs in a given number of tiles of a given number of rows; one tile is
+        the untiled op."""
         return _Network(self, op, rows, fewest, most)
 
 
@@ -328,7 +330,7 @@ Shown = Callable[[int, int], int]  # what a flow at a price shows
 
 
 def within_units(problem: JointProblem, seconds: float) -> Shown:
-    """Bytes that plans of so many seconds need at least."""
+    """Bytes that plans of a given number of seconds need at least."""
     room = ceil(seconds * (1 + 1e-9) * problem.scale) - problem.once
     return lambda flow, price: -(-(flow - _Q * room) // price)
 

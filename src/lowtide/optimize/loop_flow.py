@@ -57,7 +57,7 @@ class Flow:
 
     def gathered(self, order: Sequence[int], together: Collection[int], at: int) -> tuple[int, ...]:
         """The order in which some ops are neighbours, as near as can be to a position of it: what they need comes
-        before them, what needs them behind, all else stays on its side. Nothing has to run between them."""
+        before them, what needs them after, all else stays on its side. Nothing has to run between them."""
         before, after = self.around(together)
         first, mine, last = [], [], []
         for place, k in enumerate(order):

@@ -24,7 +24,7 @@ _SEEDS, _LEAST = 16, 64
 """Tensors from which sets are grown at a place, the largest, and the part of the peak that they have at the least."""
 _TRIED = 16  # orders of a place in which loops are looked for
 _MORE = 4  # of these, how many more where paths in one lead further, but not beyond what has changed
-_BEHIND = 48  # positions behind what has changed in which loops over it may end
+_BEHIND = 48  # positions after what has changed in which loops over it may end
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ _Reads = dict[int, list[tuple[int, Row, Row]]]
 
 
 def leads(rules: LoopRules, tensor: int, dims: Axes) -> bool:
-    """Whether positions along these dimensions lie one behind the other in memory: nothing is before them or between
+    """Whether positions along these dimensions lie one after the other in memory: nothing is before them or between
     them, and none is several rows with columns of its own."""
     shape, lying = rules.graph.tensor_by_id[tensor].shape or (), rules.memory_dims(tensor)
     places = [lying.index(d) for d in dims]

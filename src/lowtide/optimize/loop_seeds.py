@@ -56,7 +56,7 @@ def region_seeds(
 
 def _connected(rules: LoopRules, order: list[int], begin: int, end: int, axis: int) -> tuple[int, int]:
     """Where the ops of a region lie that hang together with its last one. `order` is changed within it: the others, for
-    which nothing follows from that one, come before or behind."""
+    which nothing follows from that one, come before or after."""
     graph = rules.graph
     growth = Growth(rules, graph.ops[order[end - 1]].id, (axis,))
     for i in reversed(order[begin : end - 1]):

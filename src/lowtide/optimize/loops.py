@@ -113,7 +113,7 @@ class LoopSearch:
             self._look(self.around.limit)
 
     def _look(self, level: int) -> None:
-        """Look for the loops of at most so many bytes; whether there is more to look for, `_paused` says.
+        """Look for the loops of at most a given number of bytes; whether there is more to look for, `_paused` says.
 
         In turn, so that short ones are there everywhere if the time is not enough for long ones.
         """
@@ -232,7 +232,7 @@ class LoopSearch:
 
     @cached_property
     def _behind(self) -> list[int]:
-        """Bytes behind each step that loops that end with it cannot be without: what is live there and after it."""
+        """Bytes after each step that loops that end with it cannot be without: what is live there and after it."""
         change = [0] * (len(self.order) + 1)
         for s, b in enumerate(self.memory.storages):
             begin, end = max(0, self.first[s]), min(self.last[s], len(self.order))

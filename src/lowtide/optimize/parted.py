@@ -51,7 +51,7 @@ Orders = Callable[[Graph], Sequence[int]]  # a good order of a graph, positions
 
 @dataclass(frozen=True)
 class Parted:
-    """A region in so many tiles; without a region, the unmodified step."""
+    """A region in a given number of tiles; without a region, the unmodified step."""
 
     region: Region | None
     fission: Fission | None

@@ -7,7 +7,7 @@
     pass 2      a | 1 applied | b | 2 applied | add x -> y
 
 What is kept between passes is what the segment begins with, and numbers: one mean and one variance a group. So a
-segment with k statistics, each behind the one before, runs its first ops k + 1 times. Where tensors are small enough to
+segment with k statistics, each after the one before, runs its first ops k + 1 times. Where tensors are small enough to
 stay, a segment ends and another one begins (`lowtide.optimize.checkpoints` chooses).
 """
 
@@ -94,8 +94,8 @@ def _closure(graph: Graph, ops: Sequence[int], sinks: Collection[int], streamed:
 
 
 def region_of(cutter: Cutter, ops: Sequence[int], rows: int) -> Region | None:
-    """The ops of a pass as a region, in stripes of about so many rows of what its last op looks at or makes; None if
-    they cannot all be cut together."""
+    """The ops of a pass as a region, in stripes of about a given number of rows of what its last op looks at or makes;
+    None if they cannot all be cut together."""
     graph = cutter.graph
     for seed in reversed(ops):
         axis = rows_axis(graph, seed)

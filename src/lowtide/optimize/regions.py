@@ -27,7 +27,7 @@ LONGEST = 128  # ops of a region at the most; of one between the lowest points o
 _MODEL_OP, _CANDIDATE = 1_200_000, 110_000
 """Nanoseconds for an op of a model that the core gets, and for a candidate there."""
 _NEAR = 128
-"""A peak that is lower by less than such a part is asked for as one that is lower by that: the core's first looks leave
+"""A peak that is lower by less than such a part is requested as one that is lower by that: the core's first looks leave
 out what gains less."""
 
 MOST_STRIPES, FINEST = 128, 1024  # of a region at the most: where all are looked for, and where the peak is

@@ -13,7 +13,7 @@ from lowtide.target import Target
 from lowtide.transform.cut import Cutter
 
 _SIZES = (1, 2, 3, 4, 5, 7, 8, 14, 16, 28, 32, 56, 64, 112, 128, 224, 256)
-"""Rows of the parts that are asked for; between two, the larger one counts."""
+"""Rows of the parts that are requested; between two, the larger one counts."""
 
 
 class PartWorkspaces:

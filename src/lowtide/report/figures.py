@@ -13,8 +13,8 @@ NOBODYS = "target generic: the rules of a compiler, not those of a runtime"
 _BY_DEFAULT = {
     "TFLM": "the unmodified file",
     "LiteRT": "the unmodified file, no delegates",
-    "onnxruntime": "its defaults for the unmodified file, optimiser off, weights and inputs apart",
-    "PyTorch, eager": "the unmodified program, weights and inputs apart",
+    "onnxruntime": "its defaults for the unmodified file, optimiser off, without weights and inputs",
+    "PyTorch, eager": "the unmodified program, without weights and inputs",
 }
 
 

@@ -53,7 +53,7 @@ def _with_body(view: PlanView, part: PlanFission, body: PlanView) -> PlanView:
 
 
 def _moved(r: Rectangle, at: int, more: int, new: dict[int, int]) -> Rectangle:
-    """A rectangle outside: what begins or ends behind the parts does so later."""
+    """A rectangle outside: what begins or ends after the parts does so later."""
     start, end, (a, b) = r.start, r.end, r.used
     return replace(
         r,

@@ -130,7 +130,7 @@ def what_ifs(view: PlanView, index: int) -> list[WhatIf]:
 
 
 def _peak_without(view: PlanView, index: int, span: tuple[int, int, int]) -> int:
-    """Peak of the order if a rectangle had so many bytes less in ``[start, end)``. Where it shares bytes with
+    """Peak of the order if a rectangle had a given number of bytes less in ``[start, end)``. Where it shares bytes with
     another one, nothing is shared any more: that may be too much, never too little."""
     start, end, less = span
     r = view.rectangles[index]

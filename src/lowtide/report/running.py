@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lowtide.verify.report import Report
 
 
-_SLOWER = 1.1  # from so many times longer on, slower is no chance
+_SLOWER = 1.1  # from this many times longer on, slower is no chance
 _LABELS = {"ids": "graph", "own_order_peak": "peak, file order", "bound": "lower bound"}
 """What a person reads for the names of checks."""
 

@@ -8,7 +8,7 @@ from lowtide.report.cuts import cut_text
 from lowtide.rewrites import Recompute, in_parts
 from lowtide.sizes import format_count, format_size
 
-MOST_MOVES = 40  # rows of the table, unless all are asked for
+MOST_MOVES = 40  # rows of the table, unless all are requested
 MOST_NAMED = 3  # tensors that are named of those entirely on the host
 
 

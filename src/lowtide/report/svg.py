@@ -24,7 +24,7 @@ LEFT, RIGHT, TOP, FOOT = 74, 8, 20, 24
 MOST_COLUMNS = 240
 """Columns of a timeline: of many steps the one with the most bytes is shown, so that no peak is lost."""
 
-Line = tuple[int, int, int]  # first step, step behind the last, bytes
+Line = tuple[int, int, int]  # first step, step after the last, bytes
 
 
 def timeline_svg(view: PlanView, *, width: int = 720, height: int = 240, prefix: str = "lowtide") -> str:
@@ -170,7 +170,7 @@ class _Figure:
 
 
 def _picked(values: Sequence[int]) -> list[Line]:
-    """Columns of steps, each with the step that has the most: ``(first, behind the last, that step)``."""
+    """Columns of steps, each with the step that has the most: ``(first, after the last, that step)``."""
     n, wide = len(values), min(len(values), MOST_COLUMNS)
     edges = [k * n // wide for k in range(wide + 1)] if wide else []
     return [(a, b, max(range(a, b), key=values.__getitem__)) for a, b in pairwise(edges)]

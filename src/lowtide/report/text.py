@@ -116,7 +116,7 @@ def _tail_rows(plan: Plan, *, verbose: bool) -> list[tuple[str, str]]:
     tail += [("recomputed", recomputed_text(plan))] if plan.recomputation is not None else []
     if "among" in search:
         tail.append((plan.method, _among_text(search, plan.recomputation)))
-    partly = f", {len(plan.overlap):,} in part, behind the bytes already read" if plan.overlap else ""
+    partly = f", {len(plan.overlap):,} in part, after the bytes already read" if plan.overlap else ""
     tail += [("in place", f"{format_count(len(plan.in_place), 'op')} written over an input{partly}")]
     search.pop("arena_lost", None)
     if figures.arena_lost is not None and not plan.memories:

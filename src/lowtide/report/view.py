@@ -67,7 +67,7 @@ class Rectangle:
     # dtype, shape: of the root tensor, where the model says them.
     dtype: str | None = None
     shape: str | None = None
-    used: tuple[int, int] = (0, 0)  # steps from the first use to behind the last
+    used: tuple[int, int] = (0, 0)  # steps from the first use to after the last
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,14 +270,14 @@ def _workspaces(plan: Plan, profile: PlanProfile, names: Sequence[str]) -> Itera
 
 
 _Life = tuple[int, int, int, int, int | None]
-"""Root, first step, step behind the last, index of the memory, offset there."""
+"""Root, first step, step after the last, index of the memory, offset there."""
 
 
 def _lives(plan: Plan, profile: PlanProfile, root_of: Mapping[int, int], names: Sequence[str]) -> Iterator[_Life]:
     """Every stay of a storage in a memory."""
     if plan.moves is not None:
         for r in plan.residency or ():
-            if root_of[r.tensor] == r.tensor and r.start < len(plan.order):  # what comes behind the end is not drawn
+            if root_of[r.tensor] == r.tensor and r.start < len(plan.order):  # what comes after the end is not drawn
                 yield r.tensor, r.start, min(r.end, len(plan.order)), names.index(r.memory), r.offset
         return
     home: dict[int, tuple[int, int]] = {}

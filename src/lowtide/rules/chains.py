@@ -22,7 +22,7 @@ MOST_OPS = 64  # ops in front of one in its chain; what follows on a longer one 
 
 def chain_source(graph: Graph, op: Op, elementwise_types: Collection[str], *, prologue: bool) -> int | None:
     """What an op reads that its result is a view of, if its only reader makes that element by element; else None.
-    All that the chain up to here reads is one tensor, constants apart, which an op makes and no op outside reads.
+    All that the chain up to here reads is one tensor, constants excluded, which an op makes and no op outside reads.
     `elementwise_types`: op types that run element by element in addition to those of the table. `prologue`: whether
     the reader may also be a convolution, a product or a pool."""
     reader = _reader(graph, op, elementwise_types)

@@ -56,7 +56,7 @@ class Fields(Protocol):
 
     @property
     def channels_last(self) -> bool:
-        """Whether channels lie behind each place of an image."""
+        """Whether channels lie after each place of an image."""
         ...
 
     @property

@@ -27,7 +27,7 @@ def declare_blocked(file: Path, block: int) -> None:
     for value in (*graph.input, *graph.output, *graph.value_info):
         shapes[value.name] = tuple(d.dim_value for d in value.type.tensor_type.shape.dim)
     found: dict[str, Shape] = {}
-    for node in graph.node:  # each behind those that it reads from
+    for node in graph.node:  # each after those that it reads from
         if node.domain != DOMAIN or node.output[0] in shapes:
             continue
         shape = _shape(node, shapes, block)

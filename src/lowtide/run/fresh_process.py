@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Any
 
 REST_SECONDS, IDLE = 0.02, 0.05
-"""A process rests if in so many seconds it uses the processor for no more than this part of them."""
+"""A process rests if in this many seconds it uses the processor for no more than this part of them."""
 MOST_RESTS = 25
 INPUTS = 2
 """Different random inputs: two show whether the outputs depend on them."""
 
 
 def main() -> None:
-    """Serve the runs that are asked for on standard input."""
+    """Serve the runs that are requested on standard input."""
     request = json.loads(sys.stdin.readline())
     feed: dict[str, Any] = {}
     try:

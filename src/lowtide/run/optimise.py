@@ -181,7 +181,7 @@ def make_canonical(file: Path) -> None:
 
 
 def _depth_first(graph: Any) -> list[Any]:
-    """The nodes, each behind those that it reads from: from the outputs on, and those that no output needs last."""
+    """The nodes, each after those that it reads from: from the outputs on, and those that no output needs last."""
     maker = {name: node for node in graph.node for name in node.output if name}
     done: set[int] = set()
     order: list[Any] = []

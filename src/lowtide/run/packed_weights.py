@@ -28,7 +28,7 @@ PACKED = {
 _RUN_BYTES = 2**20
 """What a run takes beyond an open session, at the least: code of kernels, if nothing else."""
 _MULTIPLE = 64
-"""Of which each node but the last has its columns: kernels compute so many together."""
+"""Of which each node but the last has its columns: kernels compute this many together."""
 
 
 def split_packed(file: Path) -> None:

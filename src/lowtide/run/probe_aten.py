@@ -83,7 +83,7 @@ def arguments_of(schema: Any, tensors: Sequence[Any], op: Op) -> dict[str, Any]:
 
 
 def _arrays(results: Any, count: int) -> list[np.ndarray]:
-    """Results as arrays; those that were not asked for are left out, where the graph lists the others alone."""
+    """Results as arrays; those that were not requested are left out, where the graph lists the others alone."""
     flat = list(results) if isinstance(results, tuple | list) else [results]
     if len(flat) != count:
         flat = [result for result in flat if result is not None]

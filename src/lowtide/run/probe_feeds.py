@@ -36,7 +36,7 @@ class Operand:
 
 
 class Feeds:
-    """Palettes of an op's operands, drawn when they are asked for."""
+    """Palettes of an op's operands, drawn when they are requested."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Elementwise ops in the blocked layout, so that tensors do not change their layout before and behind them.
+"""Elementwise ops in the blocked layout, so that tensors do not change their layout before and after them.
 
 onnxruntime's optimiser leaves the blocked layout (NCHWc) for most elementwise ops between two convolutions, and copies
 their operands and results. They compute the same bits in either layout::

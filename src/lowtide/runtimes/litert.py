@@ -25,7 +25,7 @@ from lowtide.stop import Limits
 ALIGNMENT = 64
 _ORDERS = 18
 _OPS_TO_TRY = 9_000
-"""At most so many orders, and so many ops all together: placing takes time that grows with their square."""
+"""At most this many orders, and this many ops all together: placing takes time that grows with their square."""
 
 
 @dataclass(slots=True)

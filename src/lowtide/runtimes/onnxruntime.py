@@ -233,7 +233,7 @@ def _looped(model: MemoryModel, op: Op) -> int:
 
 
 def high_water(trace: Sequence[Event], block: int) -> int | None:
-    """End of the highest chunk ever allocated in a block of so many bytes; None if they do not fit."""
+    """End of the highest chunk ever allocated in a block of a given number of bytes; None if they do not fit."""
     free = FreeChunks()
     free.add(0, block)
     place: dict[int, tuple[int, int]] = {}

@@ -238,7 +238,7 @@ class FreeChunks:
         self.add(start, end)
 
     def take(self, size: int) -> tuple[int, int] | None:
-        """The smallest stretch of at least so many bytes, of equal ones the lowest; None if there is none."""
+        """The smallest stretch of at least a given number of bytes, of equal ones the lowest; None if there is none."""
         at = bisect_left(self._by_size, (size, -1))
         if at == len(self._by_size):
             return None

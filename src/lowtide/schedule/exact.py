@@ -171,7 +171,7 @@ class Exact:
 
 
 def most_states(limits: Limits, ops: int) -> int:
-    """States of the leading engine that limits leave for a search of so many ops; 0: any number."""
+    """States of the leading engine that limits leave for a search of a given number of ops; 0: any number."""
     return limits.most(int(_OTHERS * (_STATE + _STATE_OF_OP * ops)))
 
 

@@ -38,7 +38,7 @@ def options_of(method: type) -> dict[str, str]:
 
 
 def make(name: str | Method, options: Mapping[str, str] | None = None) -> Method:
-    """Make a method from its name and its options as typed; one that is made already is checked as other packages' are.
+    """Make a method from its name and its options as text; one that is made already is checked as other packages' are.
     Raises `InputError`: no such method; no such option; a value of the wrong type; an option that has no default is
     missing; or a method has the name of one of lowtide's."""
     if not isinstance(name, str):
@@ -75,7 +75,7 @@ Optioned = TypeVar("Optioned")
 
 
 def with_options(kind: type[Optioned], name: str, options: Mapping[str, str]) -> Optioned:
-    """Make a frozen dataclass from its fields as typed: a method, or what else has options. `name` is for messages.
+    """Make a frozen dataclass from its fields as text: a method, or what else has options. `name` is for messages.
     Raises `InputError`: no such option; a value of the wrong type; an option that has no default is missing."""
     hints, defined = _hints(kind), options_of(kind)
     listing = ", ".join(f"{option} ({text})" for option, text in defined.items()) or "none"

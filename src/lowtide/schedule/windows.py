@@ -2,8 +2,8 @@
 
 Graphs of parts are long and much alike, and one order of all is out of reach of a search of all of them; but
 their peaks are a few steps, and what is wrong there is mostly near. The ops of a window are a problem of their own:
-what is live before and behind it is fixed, and the exact scheduler (`lowtide.schedule.exact`) says whether some order
-of them stays below the peak. Where none does, a wider window is asked, or an adjacent one. Nothing is proved of
+what is live before and after it is fixed, and the exact scheduler (`lowtide.schedule.exact`) says whether some order
+of them stays below the peak. Where none does, a wider window is tried, or an adjacent one. Nothing is proved of
 the graph. Searches are counted in states: the clock only stops them, and what they find does not depend on its speed.
 Source: large neighbourhood search (Shaw 1998), with windows of an order as neighbourhoods.
 """

@@ -83,7 +83,7 @@ _Row = tuple[int, int, int, list[int], list[int], list[bool]]
 
 @dataclass(frozen=True)
 class _Part:
-    """Ops of a problem by their number in the core, with an `end` behind them or without. Demands go to `workspace`."""
+    """Ops of a problem by their number in the core, with an `end` after them or without. Demands go to `workspace`."""
 
     problem: SpillProblem
     number: dict[int, int]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 DETERMINISTIC_SECONDS = 10.0
 MOST_TOUCHES = 4000
-"""Above that the solver is not asked."""
+"""Above that the solver is not run."""
 
 
 def joint(

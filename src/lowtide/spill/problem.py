@@ -51,7 +51,7 @@ class Semantics:
     # Every graph output is in the fast memory after the last step (step n, at which no op runs). If not, what has no
     # consumer left never comes back.
     outputs_end_fast: bool = False
-    # Steps that a fill, or the first load of a graph input, is given: it takes room from so many steps before its use
+    # Steps that a fill, or the first load of a graph input, is given: it takes room from this many steps before its use
     # on, at most from step 0, and runs concurrently with the ops of those steps (1: double buffering).
     lead: int = 0
 
@@ -82,7 +82,7 @@ class SpillProblem:
 
     model: MemoryModel  # ops and storages. Sizes are what they take in memory: rounded up to the target's alignment.
     traffic_bytes: tuple[int, ...]  # per storage, its exact size: what a spill or a fill of it moves
-    # Fastest first; behind the last is the host, unbounded, whose index is ``len(memories)``. Ops work in memory 0.
+    # Fastest first; after the last is the host, unbounded, whose index is ``len(memories)``. Ops work in memory 0.
     memories: tuple[Memory, ...]
     copied: tuple[bool, ...]  # per storage, whether a copy exists before the first step
     is_output: tuple[bool, ...]  # per storage, whether it holds a graph output

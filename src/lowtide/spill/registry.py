@@ -21,7 +21,7 @@ def spill_methods() -> dict[str, type[SpillMethod]]:
 
 
 def make_spill(name: str, options: Mapping[str, str] | None = None) -> SpillMethod:
-    """Make a method from its name and its options as typed. Raises `InputError`: no such method, no such option, or a
+    """Make a method from its name and its options as text. Raises `InputError`: no such method, no such option, or a
     value of the wrong type."""
     methods = spill_methods()
     if name not in methods:

@@ -183,7 +183,7 @@ def place(
 ) -> PlacedResidency:
     """Pack the intervals of an order; first with only those overwrites without which the sum does not fit. `in_place`:
     what the order's timeline takes. `limits`: for engines that search; they stop at the capacity. `engines`: to be
-    asked in turn."""
+    run in turn."""
     overwrites = tuple(in_place)
     limits = replace(limits, enough_bytes=problem.capacity)
     needed = _needed(problem, order, intervals, overwrites)

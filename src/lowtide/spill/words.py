@@ -35,7 +35,7 @@ TIMES = ("bandwidth", "flops")
 
 @dataclass(frozen=True)
 class Moves:
-    """What a move costs, what may be done to avoid it, and how long it takes if that is asked for."""
+    """What a move costs, what may be done to avoid it, and how long it takes if that is requested."""
 
     semantics: Semantics = field(default_factory=Semantics)
     parameters: bool = False  # whether constants lie in the fast memory while ops read them
@@ -51,7 +51,7 @@ class Moves:
 
 def find_memories(given: Memories) -> tuple[Memory, ...]:
     """The memories that a call names. Raises `InputError`: one without a name or a size, named twice, or named like the
-    host behind the last one."""
+    host after the last one."""
     pairs: list[tuple[str, str | int]] = []
     if isinstance(given, Mapping):
         pairs = list(given.items())

@@ -3,7 +3,7 @@
 ::
 
     p.grad = gradient                                 its code runs as it is (foreach, amsgrad, Muon, Adafactor, ...),
-    optimizer.param_groups = [group of p alone]       on one parameter behind the last reader of that; then the
+    optimizer.param_groups = [group of p alone]       on one parameter after the last reader of that; then the
     optimizer.step()                                  gradient is freed
 
 This equals a step over all parameters only where the optimizer keeps nothing but state of each parameter.
@@ -24,7 +24,7 @@ from lowtide.errors import InputError, first_line
 _LARGEST = 3  # elements along each axis of the small tensors
 _TRIED = 4  # parameters of each group that are tried
 
-FIX = "leave optimizer= out, and call its step() behind the step, which leaves gradients in .grad"
+FIX = "leave optimizer= out, and call its step() after the step, which leaves gradients in .grad"
 
 
 def update(optimizer: Any, group: Mapping[str, Any], parameter: Any, gradient: Any) -> None:

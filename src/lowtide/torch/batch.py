@@ -62,7 +62,7 @@ def called(
 
 
 def _names(model: Any, loss_fn: Callable[..., Any] | None, count: int) -> list[str]:
-    """Names of a batch's parts: the module's parameters, or its first and those of the loss behind its first."""
+    """Names of a batch's parts: the module's parameters, or its first and those of the loss after its first."""
     names = _parameters(model.forward)
     if loss_fn is not None:
         names = [*names[:1], *_parameters(getattr(loss_fn, "forward", loss_fn))[1:]]

@@ -1,8 +1,8 @@
 """What ops and steps take on a CUDA device: bytes by the statistics of torch's caching allocator, seconds by events.
 
 Written by torch's documentation of `torch.cuda`, and never run on a device. The allocator counts each request twice:
-as it was asked for, and rounded up to its blocks (512 bytes, and more where a block is too small to be split). Plans
-speak of the bytes that are asked for.
+as it was requested, and rounded up to its blocks (512 bytes, and more where a block is too small to be split). Plans
+speak of the bytes that are requested.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MILLI = 1e-3
 class CudaPeak:
     """The most bytes at once, above what was there before.
 
-    `requested_bytes`: as ops asked for them, what a plan predicts. `allocated_bytes`: the blocks that they got, as
+    `requested_bytes`: as ops requested them, what a plan predicts. `allocated_bytes`: the blocks that they got, as
     `torch.cuda.max_memory_allocated` counts. `reserved_bytes`: the segments that these lie in, as
     `torch.cuda.max_memory_reserved` counts; what the allocator kept from before lowers it.
     """

@@ -280,7 +280,7 @@ def _is_idle(region: Region, before: Sequence[Sequence[Region]]) -> bool:
 
 
 def _with(torch: Any, cut: Cut, group: Sequence[Region], parts: int, costs: Costs | None) -> Cut:
-    """A cut with one more group of regions in so many parts."""
+    """A cut with one more group of regions in a given number of parts."""
     program, stood = one_by_one(cut.step.program, cut.step.graph, group, parts)
     records = [
         StepCut(ops=list(r.indices), again=list(r.recomputed), axis=r.start[0], each=r.start[1], parts=parts)

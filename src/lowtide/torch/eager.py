@@ -1,4 +1,4 @@
-"""The peak of the same step in eager mode: its passes on fake tensors, kernels' workspace, the updates behind them."""
+"""The peak of the same step in eager mode: its passes on fake tensors, kernels' workspace, the updates after them."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def eager_run(
     originals: Mapping[int, Any] | None = None,
 ) -> EagerRun | None:
     """Run a module of flat tensors in eager mode on fake tensors; None where that fails. `step`: the module around
-    the user's model and loss (`lowtide.torch.flat_step`). `optimizer`: what updates the module's parameters behind
+    the user's model and loss (`lowtide.torch.flat_step`). `optimizer`: what updates the module's parameters after
     the backward pass; None: nothing. `originals`: by `id` of a tensor of the module, the optimizer's tensor that it
     replaces."""
     leaves, found = torch.utils._pytree.tree_leaves, EagerRun()

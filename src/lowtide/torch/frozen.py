@@ -142,7 +142,7 @@ class PythonState:
 
 
 class Assigned:
-    """Parameters and buffers of a module, to see which are other tensors behind a run of it."""
+    """Parameters and buffers of a module, to see which are other tensors after a run of it."""
 
     def __init__(self, step: Any) -> None:
         self._tensors = {

@@ -17,7 +17,7 @@ from lowtide.torch.swap import HOST, IMPORTS, begin_load, begin_store, end_load,
 
 def source_of(program: Program, sequence: Sequence) -> str:
     """Source of a function ``step(given, h)``: the given tensors in the order of `Program.givens`, and the numbers
-    that the optimizer is asked for; it returns what `Program.results` says, in that order."""
+    that the optimizer gives; it returns what `Program.results` says, in that order."""
     moves = any(instance.moved is not None for instance in sequence.instances)
     lines = [
         f'"""{program.name}: one step, as lowtide planned it."""',

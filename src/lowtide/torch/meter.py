@@ -30,7 +30,7 @@ LONG_SECONDS = 0.2
 
 def allocator_peak(function: Callable[[], Any], device: Device = ("cpu", None)) -> tuple[Any, int]:
     """What a function returns, and the most bytes that the allocator gave out while it ran, by its own events; on a
-    CUDA `device` (`Program.device`) by its own count of bytes asked for.
+    CUDA `device` (`Program.device`) by its own count of requested bytes.
 
     Releases of what was allocated before do not count.
     """

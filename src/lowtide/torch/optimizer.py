@@ -1,8 +1,8 @@
-"""An optimizer's update inside the step: right behind each gradient, which dies there.
+"""An optimizer's update inside the step: right after each gradient, which dies there.
 
 For SGD and Adam the operators are those of torch's own code for one tensor at a time (``foreach=False``), or its fused
 kernels (``fused=True``), so that parameters and state are equal bit by bit. Other optimizers run their own code
-(`lowtide.torch.any_optimizer`). Learning rates and their like are numbers that the optimizer is asked for at every call
+(`lowtide.torch.any_optimizer`). Learning rates and their like are numbers that the optimizer gives at every call
 (`ready`); whether there is momentum or weight decay at all is fixed when the step is made.
 """
 
@@ -53,7 +53,7 @@ class Rule:
         return ("exp_avg", "exp_avg_sq", "step") if self.fused else ("exp_avg", "exp_avg_sq")
 
     def number(self, name: str) -> Word:
-        """Source of a number that is asked for at every call."""
+        """Source of a number that is read at every call."""
         return Word(f'h["{self.group}.{name}"]')
 
 
@@ -171,7 +171,7 @@ def _clipped(program: Program, clip: Clip) -> Program:
 
 
 def after_backward(program: Program, rules: Mapping[str, Rule]) -> tuple[Program, int]:
-    """The program as eager mode runs it: all gradients stay, and the updates come behind the backward pass, parameter
+    """The program as eager mode runs it: all gradients stay, and the updates come after the backward pass, parameter
     by parameter; and of how many ops these are. Gradients that are added to ``.grad`` are added where they are made, as
     autograd does."""
     added = {name: rule for name, rule in rules.items() if rule.kind == "sum"}

@@ -5,7 +5,7 @@ there a second time. This one asks lowtide's search for a sequence within the bu
 and saves what that sequence holds when the backward pass begins::
 
     joint graph    a  b  c  loss | dc  db  da        sequence within the budget    a  b  c  loss | dc  a' b'  db  da
-                                                     saved: what first runs made and is read behind the bar unmodified
+                                                     saved: what first runs made and is read after the bar unmodified
 
 torch then orders and fuses both halves as it likes, so that the sequence's peak is not promised of what runs:
 `Report.peak_bytes` is of ops one by one, and what a compiled step takes is to be measured.
@@ -35,8 +35,8 @@ _STEPS = 4000  # repairs of the search at most, so that the same call gives the 
 @dataclass(frozen=True, repr=False)
 class Report:
     """What the partitioner did with one graph. `own_peak_bytes`, `peak_bytes`: with each op once in its order, and
-    of the sequence, ops one by one; parameters and batch apart. `saved_bytes`: what the forward pass hands to the
-    backward pass, parameters and batch apart. `recomputed`: ops of the forward pass that the backward pass
+    of the sequence, ops one by one; without parameters and batch. `saved_bytes`: what the forward pass hands to the
+    backward pass, without parameters and batch. `recomputed`: ops of the forward pass that the backward pass
     recomputes. `overhead`: part of the time that they add, by a roofline. `met`: whether the sequence is within the
     budget."""
 

@@ -69,7 +69,7 @@ class Read:
 @dataclass(frozen=True)
 class Reading:
     """What an op reads, and the access: its inputs are `reads`, in their order. `outputs`: for each result and
-    dimension the axis, as in the access; nothing for a result that is not asked for."""
+    dimension the axis, as in the access; nothing for a result that is not requested."""
 
     reads: tuple[Read, ...]
     access: Access

@@ -12,7 +12,7 @@ A region is all that makes or reads tensors above a size which run along one axi
 its ops. Where each result has that axis or is a sum over it, some rows of everything can be made, used and dropped
 before the next ones. Which axis is which says `lowtide.ops`, the same accesses that cuts of ONNX models rest on.
 
-Attention is read twice, far apart: by its own product, and behind the loss by its gradient. A region on one side of the
+Attention is read twice, far apart: by its own product, and after the loss by its gradient. A region on one side of the
 loss makes what it reads of the other side **a second time**, row by row, and does not keep it::
 
     q, k --bmm--> (b h, n, n) --softmax--> (b, h, n, n) --bmm--> values          ops up to the loss: one region
@@ -342,7 +342,7 @@ class _Finder:
         return known
 
     def between(self, ops: Collection[int]) -> list[int]:
-        """Ops that must run behind one of these and before another."""
+        """Ops that must run after one of these and before another."""
         before, own = self.graph.predecessors, set(ops)
         first, last = min(own), max(own)
         behind, ahead = set(own), set(own)

@@ -2,7 +2,7 @@
 core's search for sequences (`core/sequence`), from what both of them begin with.
 
 What a step holds is what that search counts: values and workspace. In addition there is one more rule: what reads a
-parameter is not recomputed behind the update of that parameter.
+parameter is not recomputed after the update of that parameter.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """A sequence of op instances over a graph, with the lifetimes that follow, and what it holds step by step.
 
 An op may occur several times. A consumer reads what the last instance of the producer before it made; so a
-tensor dies behind the last instance that reads it before its op is recomputed, and what has no consumer dies in the
+tensor dies after the last instance that reads it before its op is recomputed, and what has no consumer dies in the
 instance that makes it. A result of the graph lives from its op's last instance to the end.
 
 ::
 
     a  b  c  a'  d        a' makes anew what a made: between b and a' nothing of it is in memory
     |--|     |---|
-    a  b  S  c  L  d      so does a load L, once a store S has ended: S began behind a, and d waits for L
+    a  b  S  c  L  d      so does a load L, once a store S has ended: S began after a, and d waits for L
     |-----|     |--|
 """
 
@@ -24,7 +24,7 @@ from lowtide.torch.swap import entry_of
 @dataclass(frozen=True, slots=True)
 class Instance:
     """One run of the op with that id, or a transfer (`lowtide.torch.swap`). `made` are the names of what it makes and
-    another op reads; `recomputed`: not its first run; `begins`: names of the tensors whose stores begin behind it;
+    another op reads; `recomputed`: not its first run; `begins`: names of the tensors whose stores begin after it;
     `waits`: of those whose loads must have ended before it; `moved`: of a transfer the name, and whether it is
     loaded."""
 
@@ -38,7 +38,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class Sequence:
-    """Instances in order; `dies` are, for each, the names of the tensors that die behind it.
+    """Instances in order; `dies` are, for each, the names of the tensors that die after it.
 
     `footprint` is bytes held while each runs, workspace and unread results included; what is given does not count.
     """
@@ -60,8 +60,8 @@ class Sequence:
 
 def sequence_of(graph: Graph, order: Ordered[int]) -> Sequence:
     """Lifetimes and footprints of ops that run in this order. Raises `ValueError`: an op reads what no op made, or
-    runs behind an op that changes what it reads, or is random and runs twice, or writes and runs twice; or an op is
-    missing, or runs before one that it must stay behind."""
+    runs after an op that changes what it reads, or is random and runs twice, or writes and runs twice; or an op is
+    missing, or runs before one that it must stay after."""
     why = why_not(graph, order)
     if why is not None:
         raise ValueError(why)
@@ -94,7 +94,7 @@ def sequence_of(graph: Graph, order: Ordered[int]) -> Sequence:
 
 
 def _reads(graph: Graph, order: Ordered[int]) -> tuple[list[list[str]], list[list[str]], dict[tuple[int, int], int]]:
-    """For each step the names of the tensors whose stores begin behind it, and of those whose loads it waits for.
+    """For each step the names of the tensors whose stores begin after it, and of those whose loads it waits for.
 
     And the last step that reads each value, by tensor and the step that made it; the end for a result.
     """
@@ -108,7 +108,7 @@ def _reads(graph: Graph, order: Ordered[int]) -> tuple[list[list[str]], list[lis
     for step, op_id in enumerate(order):
         inputs, outputs = _touched(graph, op_id)
         moved = entry_of(graph, op_id)
-        if moved is not None and not moved[1]:  # it begins when the value is there, behind the stores before
+        if moved is not None and not moved[1]:  # it begins when the value is there, after the stores before
             begun = max(begun, made_at[moved[0]])
             begins[begun].append(names[moved[0]])
         for t in inputs:
@@ -162,9 +162,9 @@ def why_not(graph: Graph, order: Ordered[int]) -> str | None:
                 return f"{op.label} cannot run twice"
             writer = next((w for w in writers.get(op_id, ()) if w in done), None)
             if writer is not None:
-                return f"{op.label} runs again behind {graph.op_by_id[writer].label}, which changes what it reads"
+                return f"{op.label} runs again after {graph.op_by_id[writer].label}, which changes what it reads"
         elif any(other not in done for other in op.after):
-            return f"{op.label} runs before an op that it must stay behind"
+            return f"{op.label} runs before an op that it must stay after"
         there.update(op.outputs)
         done.add(op_id)
     missing = len(graph.ops) - len(done)
@@ -190,7 +190,7 @@ def runs_once(graph: Graph, op: Op) -> bool:
 
 
 def writers_over(graph: Graph) -> dict[int, tuple[int, ...]]:
-    """For each op, the ops that change memory that it reads: behind these it must not be recomputed."""
+    """For each op, the ops that change memory that it reads: after these it must not be recomputed."""
     writers: dict[int, list[int]] = {}
     for op in graph.ops:
         for t in op.outputs:

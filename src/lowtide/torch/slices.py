@@ -8,7 +8,7 @@
         added = aten.zero_.default(...)                results that are sums over rows: added to in place
         for first in range(0, 2048, 256):
             end = min(first + 256, 2048)
-            ...                                        the ops in file order, each tensor dropped behind its last reader
+            ...                                        the ops in file order, each tensor dropped after its last reader
         aten.div_.Tensor(loss, total)                  a mean's divisor is that of all rows
         return made, added
 
@@ -122,7 +122,7 @@ def _full_bytes(program: Program, region: Region, row: Row) -> int:
 
 def _order(count: int, before: Sequence[Collection[int]], region: Region) -> list[int | None]:
     """Positions of the actions with None in place of the region's, where it may first stand: what it reads before it,
-    what reads it behind."""
+    what reads it after."""
     inside = set(region.indices)
     needed = {u for k in region.recomputed for u in before[k]}
     for k in reversed(range(count)):

@@ -1,7 +1,7 @@
 """Gradients that a step has used: what is in ``.grad`` after a step that updates its parameters itself.
 
 With ``optimizer=`` each gradient dies in the update of its parameter. If ``.grad`` were None then, code that reads it
-behind the step would do nothing without a word: ``clip_grad_norm_`` gives 0.0, an ``optimizer.step()`` by habit changes
+after the step would do nothing without a word: ``clip_grad_norm_`` gives 0.0, an ``optimizer.step()`` by habit changes
 nothing. So a tensor without memory is there, and every computation with it raises, also that of a backward pass of
 eager's which adds to it. What asks for no number works: ``zero_grad()`` in both ways (set to zero, it becomes a tensor
 of zeros), comparing ``.grad`` with None, its shape and type, moving, converting, saving and copying the module.
@@ -17,7 +17,7 @@ from lowtide.torch.capture import library
 
 MESSAGE = (
     "the gradient of this parameter is gone: the step has updated the parameter with it (optimizer=), so it cannot be "
-    "clipped, scaled, read or added to; leave optimizer= out of compile_step, and call the optimizer behind the step; "
+    "clipped, scaled, read or added to; leave optimizer= out of compile_step, and call the optimizer after the step; "
     "or call zero_grad() before a backward pass of your own"
 )
 

@@ -52,13 +52,13 @@ class StepPlan(msgspec.Struct, frozen=True, kw_only=True):
         Ids of the ops as they run; a recomputed one occurs twice. With n ops, n + 2 t is where tensor t of the graph
         has been stored on the host, and n + 2 t + 1 where it begins to be loaded.
     budget_bytes
-        What was asked for, or None.
+        What was requested, or None.
     peak_bytes, own_order_peak_bytes, eager_peak_bytes
         Most bytes that a call allocates at once: as planned; in file order, where parameters are updated inside the
-        backward pass; and in eager mode, where they are updated behind it. Parameters, buffers, batch and the
+        backward pass; and in eager mode, where they are updated after it. Parameters, buffers, batch and the
         optimizer's state are there before and do not count.
     update_saving_bytes
-        By how much the file order's peak is lower with updates inside the backward pass than behind it. With clipped
+        By how much the file order's peak is lower with updates inside the backward pass than after it. With clipped
         gradients, which are all live until their norm is known, that is what clipping costs.
     floor_bytes
         What the largest op takes with what it reads, workspace included: no plan of these ops is below.

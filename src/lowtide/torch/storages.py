@@ -236,7 +236,7 @@ def _freed(work: _Settling, loss: Result) -> Result:
 
 
 def _without_unread(program: Program) -> Program:
-    """The program without ops of which nothing is read, random ones apart: eager draws for these as well."""
+    """The program without ops of which nothing is read, random ones excepted: eager draws for these as well."""
     read = {ref.name for r in program.results for ref in refs(r.value)}
     kept: list[Action] = []
     for action in reversed(program.actions):

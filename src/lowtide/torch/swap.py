@@ -29,7 +29,7 @@ class Host:
         self.copies, self.stores, self.loads = {}, {}, {}
 
     def store(self, name, tensor, size):
-        """Begin to copy the bytes of a tensor, behind the stores before."""
+        """Begin to copy the bytes of a tensor, after the stores before."""
         if name not in self.copies:
             self.copies[name] = torch.frombuffer(mmap.mmap(-1, size), dtype=torch.uint8)
         self.stores[name] = self.out.submit(_copy, [self.copies[name], _bytes(tensor, size)])
@@ -39,7 +39,7 @@ class Host:
         self.stores.pop(name).result()
 
     def load(self, name, size, shape, strides, dtype):
-        """A tensor into which the bytes begin to be copied, behind the loads before."""
+        """A tensor into which the bytes begin to be copied, after the loads before."""
         tensor = torch.empty_strided(shape, strides, dtype=dtype)
         self.loads[name] = self.back.submit(_copy, [_bytes(tensor, size), self.copies[name]])
         return tensor
@@ -70,7 +70,7 @@ IMPORTS = {
 
 
 def begin_store(name: str, form: Form) -> str:
-    """The line behind which a tensor is on its way to the host."""
+    """The line after which a tensor is on its way to the host."""
     if form.device[0] == "cpu":
         return f"host.store({name!r}, {name}, {form.extent_bytes})"
     # one dimension: what is in the device's memory in another order than in the host's is copied by way of a third
@@ -79,7 +79,7 @@ def begin_store(name: str, form: Form) -> str:
 
 
 def end_store(name: str, form: Form) -> str:
-    """The line behind which the memory of a stored tensor may be another's."""
+    """The line after which the memory of a stored tensor may be another's."""
     return f"host.stored({name!r})" if form.device[0] == "cpu" else f"torch.ops.ao.wait_tensor(host[{name!r}])"
 
 
@@ -93,7 +93,7 @@ def begin_load(name: str, form: Form) -> str:
 
 
 def end_load(name: str, form: Form) -> str:
-    """The line behind which a loaded tensor may be read."""
+    """The line after which a loaded tensor may be read."""
     return f"host.loaded({name!r})" if form.device[0] == "cpu" else f"torch.ops.ao.wait_tensor({name})"
 
 

@@ -71,7 +71,7 @@ def repeatable(graph: Graph) -> frozenset[int]:
 
 
 def _overwritten(graph: Graph, op: Op) -> Op | None:
-    """An op, if there is one, that writes into the memory of what this one reads: a clone might run behind it."""
+    """An op, if there is one, that writes into the memory of what this one reads: a clone might run after it."""
     chains = [_containers(graph, t) for t in op.inputs]
     roots = {chain[-1] for chain in chains}
     makers = {graph.producer.get(t) for chain in chains for t in chain}

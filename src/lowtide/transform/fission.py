@@ -32,7 +32,7 @@ PARTS = "Parts"
 
 
 Estimate = Callable[[str, float, float], float]
-"""Seconds of an op of a type, of so many operations and bytes."""
+"""Seconds of an op of a type, of this many operations and bytes."""
 
 
 class NoFission(Exception):
@@ -48,7 +48,7 @@ class Fission:
 
     @property
     def rows(self) -> Counter[int]:
-        """How many parts there are of so many rows."""
+        """How many parts there are of a given number of rows."""
         return Counter(b - a for a, b in pairwise((0, *self.ends)))
 
     @property
@@ -121,7 +121,7 @@ def access_of(graph: Graph, op: Op) -> Access:
     if known.random or known.mutates or op.writes:
         raise NoFission(f"{op.label} cannot run in parts: it is random, or writes over what it reads")
     if op.after:
-        raise NoFission(f"{op.label} cannot run in parts: it stands behind ops of which it reads nothing")
+        raise NoFission(f"{op.label} cannot run in parts: it stands after ops of which it reads nothing")
     return known.access
 
 
@@ -288,7 +288,7 @@ def _cost(
 
 
 def _glue(estimate: Estimate | None, role: str, size: int, region: Region, parts: Parts) -> float | None:
-    """Cost of a copy of so many bytes in these tiles."""
+    """Cost of a copy of a given number of bytes in these tiles."""
     if estimate is None:
         return None
     return sum(count * estimate(role, 0, size * rows // region.rows) for rows, count in parts.rows)

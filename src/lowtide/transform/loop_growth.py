@@ -16,7 +16,7 @@ from lowtide.transform.loops import Axes, LoopRules, stream_dimension
 class Growth:
     """Ops of an interval that ends with a driving op, taken in one by one from its end to its start.
 
-    `stuck` is set for good once an op cannot be in one loop with those behind it. Ops whose axes do not follow yet,
+    `stuck` is set for good once an op cannot be in one loop with those after it. Ops whose axes do not follow yet,
     since what they read is made before the interval, are `pending`: the interval is no loop while there are some.
     """
 

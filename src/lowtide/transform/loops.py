@@ -59,7 +59,7 @@ class LineBuffer:
 
 @dataclass(frozen=True)
 class Over:
-    """Memory of a loop that overlaps an input which dies in it: writes stay behind the reads."""
+    """Memory of a loop that overlaps an input which dies in it: writes stay after the reads."""
 
     tensor: int | None  # a result; None: all line buffers and accumulators, as one block
     input: int  # id

@@ -55,7 +55,7 @@ def apply(cutter: Cutter, regions: Sequence[Region], order: Sequence[int] | None
     Raises
     ------
     ValueError
-        The regions share ops, or one cannot run before and behind another.
+        The regions share ops, or one cannot run before and after another.
     """
     builder = Builder(cutter)
     emitted = [region_ops(builder, region) for region in regions]
@@ -86,5 +86,5 @@ def _sequence(
                 before[at].add(other)
     result = topological(before, key.__getitem__)
     if len(result) < len(key):
-        raise ValueError("a region would have to run before and behind another op")
+        raise ValueError("a region would have to run before and after another op")
     return tuple(op for is_region, k in result for op in (emitted[k] if is_region else [graph.op_by_id[k]]))

@@ -131,7 +131,7 @@ def _read(graph: Graph, order: Sequence[int], moved: Sequence[int]) -> tuple[int
     n = len(graph.ops)
     first = {i: step for step, i in reversed(list(enumerate(order)))}
     wanted = {t.id for t in graph.tensors if t.kind is Kind.OUTPUT}
-    copies: set[int] = set()  # stores whose copies are wanted
+    copies: set[int] = set()  # stores whose copies are read
     seen: set[int] = set()
     left = Counter(order)
     backwards: list[int] = []

@@ -58,7 +58,7 @@ def _sequence(groups: Sequence[tuple[int, list[Op]]]) -> tuple[Op, ...]:
         before[k] = {g for g in earlier if g != k}
     result = topological(before, lambda k: groups[k][0])
     if len(result) < len(groups):
-        raise ValueError("a region would have to run before and behind another op")
+        raise ValueError("a region would have to run before and after another op")
     return tuple(op for k in result for op in groups[k][1])
 
 

@@ -8,7 +8,7 @@ Exporters write the queries, keys and values of attention as one product. That p
 and no region can tile the heads of all three. A section is columns of the product, all its rows, in some order of
 dimensions: `Section` has it. Every number is the same sum of the same products.
 
-The layout of a section is derived on strides: a dimension of a tensor behind the product is a list of atoms ``(stride,
+The layout of a section is derived on strides: a dimension of a tensor after the product is a list of atoms ``(stride,
 size)`` of the product's elements, outermost first. Reshapes split and merge atoms, transposes permute them, a slice is
 an offset and smaller atoms.
 """
@@ -48,7 +48,7 @@ Dims = tuple[tuple[Atom, ...], ...]
 class Product:
     """A product that can be computed section by section."""
 
-    # op, add: ids: of the MatMul or Gemm, and of the sum with a bias behind it, if there is one.
+    # op, add: ids: of the MatMul or Gemm, and of the sum with a bias after it, if there is one.
     op: int
     add: int | None
     gone: tuple[int, ...]  # ids of all ops that are not run then, in file order

@@ -16,7 +16,7 @@ SPLIT, JOIN = "unstack", "stack"
 
 
 class NoMerge(Exception):
-    """Why products stay apart, for people."""
+    """Why products stay separate, for people."""
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,7 @@ def _check_gradients(graph: Graph, products: Sequence[Op], gradients: Sequence[O
     if backs:
         _alike(backs, PRODUCT)
         if len(backs) != len(products):
-            raise NoMerge("not each weight is read by one product behind")
+            raise NoMerge("not each weight is read by one product after")
     for k, (op, gradient) in enumerate(zip(products, gradients, strict=True)):
         if len(gradient.inputs) != 2 or gradient.inputs[0] != op.inputs[0]:
             raise NoMerge(f"{gradient.label} does not read what {op.label} reads")

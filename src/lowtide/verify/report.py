@@ -37,9 +37,9 @@ class Report:
     # What the checker measured itself: names end in ``_bytes`` or are counts.
     numbers: dict[str, int] = field(default_factory=dict)
     footprint_bytes: tuple[int, ...] = field(default=(), repr=False)  # per step of the plan's order
-    proof: Proof | None = None  # what a second proof of the bound gave; None if none was wanted
-    arena_proof: Proof | None = None  # the same of the bound of the arena; None if there is none, or none was wanted
-    run: AnyRunReport | None = None  # what running the model in both orders showed; None if it was not asked for
+    proof: Proof | None = None  # what a second proof of the bound gave; None if none was requested
+    arena_proof: Proof | None = None  # the same of the bound of the arena; None if there is none, or none was requested
+    run: AnyRunReport | None = None  # what running the model in both orders showed; None if it was not requested
 
     def __repr__(self) -> str:
         return brief(self, "checks notes numbers proof arena_proof")

@@ -145,7 +145,7 @@ def _width(entry: Entry) -> int:
 
 
 def with_head(root: Table, old: bytes, identifier: bytes) -> bytes:
-    """A file whose root is a new table, and behind it the old file."""
+    """A file whose root is a new table, and after it the old file."""
     front = _Front()
     struct.pack_into("<I4s", front.out, 0, front.emit(root), identifier)
     while front.waiting:

@@ -85,7 +85,7 @@ class Weights:
         with open_bytes(path) as data:
             size = prod(shape) * width
             if offset + size > len(data):
-                raise InputError(f"{tensor.name!r} ends behind the end of the file; save the model again", str(path))
+                raise InputError(f"{tensor.name!r} ends after the end of the file; save the model again", str(path))
             rows.raw_data = _cut(memoryview(data)[offset : offset + size], shape, box, width)
         return rows
 

@@ -26,7 +26,7 @@ def fill_slots(ops: Sequence[Op], folded: Collection[int], order: Sequence[int],
 
     `ops`: all ops in file order, folded ones included. `folded`: ids of the folded ones. One keeps its slot, or, if a
     consumer now comes earlier, moves to just before that, or, if what it has to run after now comes later, to just
-    behind that. `order`: either each op that runs once, or each op of the file once, folded ones included; the latter
+    after that. `order`: either each op that runs once, or each op of the file once, folded ones included; the latter
     is taken as it is, so that any sequence can be undone. `place`: put before every message. Raises `InputError`:
     `order` misses an op, lists one twice or an unknown one, or is not topological.
     """
@@ -70,7 +70,7 @@ def fill_slots(ops: Sequence[Op], folded: Collection[int], order: Sequence[int],
 
 
 def check_order(ops: Sequence[Op], order: Sequence[int], place: str) -> None:
-    """Raise `InputError` unless `order` lists each op once, behind what it needs."""
+    """Raise `InputError` unless `order` lists each op once, after what it needs."""
     _check_permutation([op.id for op in ops], order, place)
     by_id = {op.id: op for op in ops}
     made_by = {t: op.id for op in ops for t in op.outputs}

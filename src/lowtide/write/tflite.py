@@ -136,7 +136,7 @@ def _overwritten(out: bytearray, model: TfliteModel, name: str, new: bytes | Non
 
 
 def _with_head(old: bytearray, model: TfliteModel, new: Mapping[str, bytes | None], place: str) -> bytearray:
-    """The file behind a new root whose metadata are the old ones and `new`; None leaves one out."""
+    """The file after a new root whose metadata are the old ones and `new`; None leaves one out."""
     if any(extent is not None and _behind(old, extent) for extent in model.buffers):
         raise InputError("its weights follow the flatbuffer, and would have to move; nothing can be added", place)
     file = Flatbuffer(bytes(old))

@@ -192,7 +192,7 @@ def _heights(problem: Problem, bank_of: Sequence[int], offsets: Sequence[int], c
     return tuple(used)
 
 
-MOST_BUFFERS = 120  # above that the solver is not asked
+MOST_BUFFERS = 120  # above that the solver is not run
 
 DETERMINISTIC_SECONDS = 8.0
 

@@ -45,7 +45,7 @@ RUNS = 60
 SECONDS, SETTLED_SECONDS = 1.5, 4.0
 """For all models that are compared at once; for the one that is chosen and today's."""
 OPENED = 5
-"""Times that a plan is opened that seems too slow, unless most of so many agree before."""
+"""Times that a plan is opened that seems too slow, unless most of this many agree before."""
 LEAST_GAIN = 0.01
 """Part of a model's memory that a plan has to save, as predicted, to be measured, and as measured to be chosen: it is
 worth a file more, or a changed graph."""

@@ -102,7 +102,7 @@ class PartOrders:
         return best if best.own_peak < settled.own_peak else settled
 
     def _ordered(self, proposal: Proposal, limits: Limits, *, windows: bool = True) -> tuple[Proposal, bool]:
-        """The parts in the best file order that was found, and whether that is proved or all that was asked for."""
+        """The parts in the best file order that was found, and whether that is proved or all that was requested."""
         from lowtide.schedule.windows import improved
 
         memory, method = proposal.problem.memory, self.job.search.method
@@ -143,8 +143,8 @@ class PartOrders:
         return proposal.in_order(order)
 
     def _recut(self, settled: Proposal, below: int, limits: Limits) -> Proposal | None:
-        """Parts with regions cut anew that need less than so many bytes, each region in a low order; None: there are
-        none, or none were found."""
+        """Parts with regions cut anew that need less than a given number of bytes, each region in a low order; None:
+        there are none, or none were found."""
         for recut in self._recuts(settled, limits):
             low = self._each_low(recut, limits)
             if low.own_peak < below:

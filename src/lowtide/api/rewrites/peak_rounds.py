@@ -25,7 +25,7 @@ from lowtide.transform.cut import Cutter
 from lowtide.transform.parts import apply
 
 _LONGEST = 12  # ops of a region at the most
-_MOST_PARTS = 2**14  # tiles at the most, where no number is asked for
+_MOST_PARTS = 2**14  # tiles at the most, where no number is requested
 _FIRST, _NEARLY = 32, 128
 """The first limit is such a part below the peak, the next ones twice as far; and the bisection ends when the limit is
 known to such a part."""

@@ -49,8 +49,8 @@ def roomier(
 
 
 def _with_walls(graph: Graph, order: Sequence[int], rewrites: Sequence[Rewrite]) -> Graph:
-    """The graph in this order, each transfer behind all that runs before it and before all that runs behind it, and
-    each run behind what reads the same value of the one before."""
+    """The graph in this order, each transfer after all that runs before it and before all that runs after it, and
+    each run after what reads the same value of the one before."""
     again = {r.op: r.of for r in rewrites if isinstance(r, Recompute)}
     swaps = [r for r in rewrites if isinstance(r, Swap)]
     again |= {load.op: graph.producer[r.tensor] for r in swaps for load in r.loads}

@@ -196,7 +196,7 @@ class Journal:
         return rows
 
     def open(self, *, keep: bool) -> io.BufferedWriter:
-        """Opened to append behind the last complete line; `keep`: what is there stays. Or raises `InputError`."""
+        """Opened to append after the last complete line; `keep`: what is there stays. Or raises `InputError`."""
         try:
             if not keep:
                 self.path.unlink(missing_ok=True)

@@ -26,7 +26,7 @@ MOST_LAYERS, SHORT = 40, 4
 MOST_TRIALS = 20
 """Placements of a limit."""
 SLOWER = 1.1
-"""Without a budget: instructions that are estimated to be at most so many times those of untiled layers."""
+"""Without a budget: instructions that are estimated to be at most this many times those of untiled layers."""
 
 
 @dataclass(frozen=True)

@@ -161,7 +161,7 @@ class _Run:
 
 
 def segment(flow: Flow, begin: int, end: int, rows: int) -> Segment:
-    """How layers ``[begin, end)`` run in calls of so many rows (`rates`)."""
+    """How layers ``[begin, end)`` run in calls of a given number of rows (`rates`)."""
     run = _Run(flow, begin, end, rows)
     run.run()
     steps: list[Call | Move] = []

@@ -29,7 +29,7 @@ def output_mask(node: Node, count: int = 3) -> tuple[bool, ...]:
 
 def custom(node: Node, family: str, reads: Sequence[Labels | None], writes: Sequence[Labels], flops: int) -> Custom:
     """An access from labels of all operands and of all results that there can be. Raises `NoForm`: the graph lists
-    another number of results than were asked for, or than there can be."""
+    another number of results than were requested, or than there can be."""
     there = output_mask(node, len(writes))
     if len(node.writes) == len(writes):
         kept = tuple(
@@ -39,7 +39,7 @@ def custom(node: Node, family: str, reads: Sequence[Labels | None], writes: Sequ
     else:
         kept = tuple(labels for labels, given in zip(writes, there, strict=True) if given)
     if len(kept) != len(node.writes):
-        raise NoForm(f"{len(node.writes)} results where {len(kept)} were asked for")
+        raise NoForm(f"{len(node.writes)} results where {len(kept)} were requested")
     access = labelled(tuple(reads), kept, node.reads, node.writes, broadcast=False)
     return Custom(family, replace(access, exact="kernel"), flops)
 
@@ -47,7 +47,7 @@ def custom(node: Node, family: str, reads: Sequence[Labels | None], writes: Sequ
 def _convolution(node: Node) -> Form:
     """Operands: gradient, data, weights. Results: gradients of data (n, c, ...), weights (o, c, ...) and bias (o).
     The batch n is in the first and summed in the others, output channels o the other way round. Input channels c are
-    untiled where the gradient of a bias is asked for too: it would be the same in every part of them."""
+    untiled where the gradient of a bias is requested too: it would be the same in every part of them."""
     required_ints(node, "stride")
     if int(node.attribute("groups", 1)) != 1:
         return _convolution_by_batch(node)
@@ -123,7 +123,7 @@ def _embedding(node: Node) -> Form:
 
 
 def unread(form: Labelled, node: Node, *operands: int) -> Custom:
-    """The form with operands whose shape is asked for and not what is in them."""
+    """The form with operands whose shape is requested and not what is in them."""
     access = access_of(form, node.reads, node.writes)
     inputs = tuple((NOTHING,) * len(dims) if i in operands and dims else dims for i, dims in enumerate(access.inputs))
     return Custom(form.family, replace(access, inputs=inputs), form.flops, form.limits)

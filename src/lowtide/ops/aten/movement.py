@@ -88,7 +88,7 @@ def _select(node: Node) -> forms.Form:
 
 
 def _pad(node: Node) -> forms.Form:
-    """Pads are given for the last dimension first, before and behind."""
+    """Pads are given for the last dimension first, before and after."""
     rank = node.rank()
     required(node, "pad")
     pads = node.ints("pad")

@@ -161,7 +161,7 @@ def _padded_as_said(op: Op, form: forms.Pool, padded: Mapping[int, tuple[int, in
 
 
 def _padding(window: Window, rows: Range, size: int) -> tuple[int, int]:
-    """Rows of padding before and behind for rows of the result."""
+    """Rows of padding before and after for rows of the result."""
     first = rows[0] * window.stride - window.before
     end = (rows[1] - 1) * window.stride - window.before + window.reach
     return max(0, -first), max(0, end - size)
@@ -201,7 +201,7 @@ def _stretched(op: Op, index: Index, size: int) -> Spelling | None:
 
 
 def _sliced(node: Node, dim: int) -> Spelling | None:
-    """A part is given its rows from the first on: it begins at none of them, and ends behind the last."""
+    """A part is given its rows from the first on: it begins at none of them, and ends after the last."""
     by_operands = len(node.operands) > 1
     if by_operands and node.peek(2) is None:  # where it ends is worked out as the model runs
         return None

@@ -76,7 +76,7 @@ def _gemm(node: Node, *, activated: bool = False) -> Form:
 
 def _fused_matmul(node: Node) -> Form:
     """onnxruntime's product, which takes its operands as transposes before it left them. Where the batches of one
-    are transposed, its first dimension is the one that `MatMul` has last but one, and the batches are behind it.
+    are transposed, its first dimension is the one that `MatMul` has last but one, and the batches are after it.
     Where batches are broadcast, their sizes say so, as in `MatMul`."""
     left, right, result = product_labels(node.shape(0), node.shape(1))
     left = _as_stored(left, node.attribute("transA"), node.attribute("transBatchA"))

@@ -4,7 +4,7 @@ TFLite has one word for the padding of all dimensions of a window: SAME, as much
 none. A part keeps the word if that gives just its rows, or takes the other one; a convolution whose part needs other
 padding is given it by a PAD, whose zeros are the zero points of the tensor, as the kernel's own padding is. A part of
 one row takes no second step, so that the length of its step is free: with one as long as its operand SAME means one row
-along that dimension, with as much padding as is missing, the odd row behind, and along the other what it meant. Then a
+along that dimension, with as much padding as is missing, the odd row after, and along the other what it meant. Then a
 PAD is needed for what that leaves out, at the image's first row, and has nothing on the other axis. A pool leaves its
 padding out of the window, which no operator can: such a pool is not cut along it.
 
@@ -37,7 +37,7 @@ _GLUED = frozenset({"int8", "int16", "int32", "float32"})
 _AT_ONCE = 8  # channels that LiteRT's depthwise kernel takes in one
 _SIDES = {1: "h", 2: "w"}  # what TFLite's options call a dimension of an image
 _MOST_DIMS = 5  # dimensions that TFLM's SLICE takes
-Around = tuple[tuple[int, int], ...]  # rows before and behind, for each dimension
+Around = tuple[tuple[int, int], ...]  # rows before and after, for each dimension
 
 
 def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | None:
@@ -172,7 +172,7 @@ def _filters(form: forms.Convolution, data: Shape, result: Shape) -> int:
 
 
 def _around(window: Window, rows: Range, size: int) -> tuple[int, int]:
-    """Rows of padding before and behind that rows of the result see."""
+    """Rows of padding before and after that rows of the result see."""
     first = rows[0] * window.stride - window.before
     return max(0, -first), max(0, (rows[1] - 1) * window.stride - window.before + window.reach - size)
 
@@ -222,7 +222,7 @@ def slicing(graph: Graph, rows: Mapping[int, Range], shape: Shape) -> Glue:
 
 
 def padding(rows: Around) -> Glue:
-    """The operator that puts zero points before and behind each dimension."""
+    """The operator that puts zero points before and after each dimension."""
     return Glue("PAD", {}, (tuple(n for around in rows for n in around),), columns=2)
 
 

@@ -44,7 +44,7 @@ class Chain:
     held: frozenset[int]
 
     def needed(self, k: int, wanted: Iterable[int], *, first: bool) -> list[int]:
-        """Ops of a block that make values of it, in order; behind its `first` run what is held is there."""
+        """Ops of a block that make values of it, in order; after its `first` run what is held is there."""
         ops, values, need, runs = self.problem.ops, self.problem.values, set(wanted), []
         for i in reversed(self.blocks[k].there):
             if any(x in need and (first or x not in self.held) for x in ops[i].makes if values[x].maker == i):
@@ -93,7 +93,7 @@ def _held(problem: Sequenced, ops: Sequence[int]) -> frozenset[int]:
 def _turn(problem: Sequenced, order: Sequence[int]) -> int:
     """The step before which the most blocks end, of equal ones the last: a graph says nowhere where its loss is.
 
-    Of what is made before step k and read behind it, all but one value must be read behind the turn: k ends a block for
+    Of what is made before step k and read after it, all but one value must be read after the turn: k ends a block for
     turns up to the second of their next reads.
     """
     reads: dict[int, list[int]] = {}
@@ -122,7 +122,7 @@ def _last_reads(problem: Sequenced, there: Sequence[int]) -> dict[int, int]:
 
 
 def _cuts(problem: Sequenced, there: Sequence[int], held: frozenset[int]) -> list[int]:
-    """Steps behind which a block ends: at most one value is read further on. The last is the turn."""
+    """Steps after which a block ends: at most one value is read further on. The last is the turn."""
     last, open_now, cuts = _last_reads(problem, there), set[int](), []
     for step, i in enumerate(there):
         open_now.update(x for x in problem.ops[i].makes if x not in held)

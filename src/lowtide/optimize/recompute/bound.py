@@ -21,7 +21,7 @@ from lowtide.rewrites import PriceArc, PriceCertificate
 _MOST = 2**60
 _HALVINGS = 24
 
-_COARSER = 12  # bits fewer that a price has behind the point where a byte is worth more
+_COARSER = 12  # bits fewer that a price has after the point where a byte is worth more
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _price_cuts(
     first: Sequence[int] = (),
 ) -> Iterator[_Cut]:
     """Minimum cuts at some ops, at prices halved towards that which shows most, as long as one may show that within so
-    many bytes more than so many units are needed: `goal`, asked each time. It ends when time is up."""
+    many bytes more than a given number of units are needed: `goal`, asked each time. It ends when time is up."""
     core, scales, first = problem.core(bound=True), _scales(problem), list(first)
     for v in ops:
         touched, unseen = problem.touched_bytes(v), problem.untouched_bytes(v)

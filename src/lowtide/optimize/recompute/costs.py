@@ -12,7 +12,7 @@ from math import frexp
 from lowtide.graph import Graph
 from lowtide.rewrites import CountedAs
 
-MOST_UNITS = 2**52  # costs that are no integers are counted in at most so many units of their sum
+MOST_UNITS = 2**52  # costs that are no integers are counted in at most this many units of their sum
 
 
 @dataclass(frozen=True)

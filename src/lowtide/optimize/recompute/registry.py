@@ -22,7 +22,7 @@ def recompute_methods() -> dict[str, type[RecomputeMethod]]:
 
 
 def make_recompute(name: str, options: Mapping[str, str]) -> RecomputeMethod:
-    """A method from its name and its options as typed. Raises `InputError`: there is none of that name, or it has no
+    """A method from its name and its options as text. Raises `InputError`: there is none of that name, or it has no
     such option."""
     from lowtide.schedule.registry import with_options
 

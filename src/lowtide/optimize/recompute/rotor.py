@@ -4,8 +4,8 @@ For blocks s to t with the input of s kept, forward and backward within m bytes 
 forward pass saves all that the backward pass of s reads, until then. Or it keeps the input of a later block s', runs s'
 to t forward and backward, and then recomputes s to s' - 1. Source: Beaumont, Eyraud-Dubois, Herrmann, Joly and Shilova,
 "Optimal checkpointing for heterogeneous chains: how to train deep neural networks with limited memory", 2019, theorem
-1. It is optimal for a chain, sizes in so many slots, among sequences that keep a checkpoint until its block's backward
-pass.
+1. It is optimal for a chain, sizes in a fixed number of slots, among sequences that keep a checkpoint until its block's
+backward pass.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class Tables:
                 yield m
 
     def steps(self, slots: int, s: int = 0, t: int | None = None) -> list[Step]:
-        """What is done for blocks s to t, all of them by default, within so many slots."""
+        """What is done for blocks s to t, all of them by default, within a given number of slots."""
         steps: list[Step] = []
         todo: list[tuple[int, int, int] | Step] = [(s, len(self.stages.saved) - 1 if t is None else t, slots)]
         while todo:

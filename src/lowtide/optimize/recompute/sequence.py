@@ -232,7 +232,7 @@ def sequenced(model: MemoryModel, order: Sequence[int]) -> Sequenced:
 
 
 def _over_copies(model: MemoryModel) -> MemoryModel:
-    """The model in which results may be written over: a run may do so whose op makes them once more behind it."""
+    """The model in which results may be written over: a run may do so whose op makes them once more after it."""
     graph = model.graph
     if all(t.kind is not Kind.OUTPUT or t.id not in graph.producer for t in graph.tensors):
         return model

@@ -20,7 +20,7 @@ from lowtide.optimize.recompute.swaps import Bandwidth
 
 _MOST = 2**60
 _WAYS = ((4, 4), (4, 0), (0, 4), (4, 2), (2, 4))
-"""Weights of time before and behind, in quarters of the larger."""
+"""Weights of time before and after, in quarters of the larger."""
 
 _FINEST = 80  # quarters of a power of two by which weights are lowered at most
 

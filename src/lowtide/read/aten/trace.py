@@ -99,7 +99,7 @@ class Trace:
 
 
 def refs_in(value: Any) -> Iterator[Ref]:
-    """The references in a value, those of bodies apart."""
+    """The references in a value, without those of bodies."""
     if isinstance(value, Ref):
         yield value
     elif isinstance(value, tuple):

@@ -75,7 +75,7 @@ def writes_into(call: Call) -> list[str]:
 
 
 def keeps_its_turn(call: Call) -> bool:
-    """Whether the node must stay behind those of its like before it: it draws random numbers, or nothing is known of
+    """Whether the node must stay after those of its like before it: it draws random numbers, or nothing is known of
     what else it does."""
     name = operator(call)
     if name is None:

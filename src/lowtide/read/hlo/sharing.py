@@ -20,7 +20,7 @@ ELEMENTWISE = frozenset((
     "shift-left", "shift-right-arithmetic", "shift-right-logical", "sign", "sine", "sqrt", "subtract", "tan", "tanh",
     "xor",
 ))  # fmt: skip
-"""Opcodes that read of each operand what lies where they write; an operand of another shape is not asked for."""
+"""Opcodes that read of each operand what lies where they write; an operand of another shape is not requested."""
 
 IN_PLACE = {"dynamic-update-slice": 0, "scatter": 0, "triangular-solve": 1, "sort": 0}
 """Opcodes that change an operand, and which."""

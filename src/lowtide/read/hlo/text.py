@@ -135,7 +135,7 @@ def _instruction(line: str, place: str) -> Instruction:
     shape, at = _shape(rest, named.end(), place, 0)
     word = re.compile(r"\s*([\w\-]+)\(").match(rest, at)
     if word is None:
-        raise InputError(f"{named[1]} has no operation behind its shape; is the line complete?", place)
+        raise InputError(f"{named[1]} has no operation after its shape; is the line complete?", place)
     close = _closing(rest, word.end(), place)
     inside, behind = rest[word.end() : close], _STRING.sub("", rest[close:])
     plain = word[1] in ("parameter", "constant")

@@ -103,7 +103,7 @@ def _binary(call: Call) -> Made:
 
 
 def _concatenated(call: Call) -> Made:
-    """Operands are at every third position, behind the scale and the zero point of the result."""
+    """Operands are at every third position, after the scale and the zero point of the result."""
     shapes = [call.shape(i) for i in range(2, len(call.read), 3)]
     axis = call.attributes["axis"] % len(shapes[0])
     length = sum(shape[axis] for shape in shapes)

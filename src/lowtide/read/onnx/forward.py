@@ -1,6 +1,6 @@
 """One walk over a graph in its own order, in which each node's types and small values follow from those before it.
 
-ONNX's own inference follows some values only, and what a node makes may hang on one: here a node's types are asked of
+ONNX's own inference follows some values only, and what a node makes may hang on one: here a node's types come from
 ONNX's schema with the values that `propagate` knows, so that one walk goes through any number of such steps.
 
 Values that sizes hang on: small tensors that follow from the shapes of others, before anything runs.
@@ -45,7 +45,7 @@ def follow_types(
     values: Mapping[str, TensorProto],
 ) -> tuple[dict[str, TensorType], ValueOf]:
     """Types that follow from `declared`: by broadcasting, from what `node_types` says, from ONNX's schemas; and what
-    is known of values then. `model`: not changed. `declared`: types by name. `node_types`: asked for a node's output
+    is known of values then. `model`: not changed. `declared`: types by name. `node_types`: gives a node's output
     types where no row of ours has them (for nodes with bodies, which know more). `shapes`: what the user says of
     tensors whose shape nothing tells. `values`: of graph inputs."""
     walk = _Walk(model, dict(declared), shapes, values)
@@ -166,7 +166,7 @@ _NO_LARGER = frozenset(
      "ReduceSum", "Reshape", "Round", "ScatterElements", "ScatterND", "Sign", "Slice", "Split", "Sqrt", "Squeeze",
      "Sub", "Sum", "TopK", "Transpose", "Trilu", "Unique", "Unsqueeze", "Where", "Xor"}
 )  # fmt: skip
-"""Operators without chance whose results are not much larger than what they read, `Range` apart: that is counted."""
+"""Operators without chance whose results are not much larger than what they read, except `Range`: that is counted."""
 _LARGER = frozenset({"ConstantOfShape", "Expand", "EyeLike", "OneHot", "Pad", "Tile"})
 """Computed only once it is known how large the result is."""
 

@@ -46,7 +46,7 @@ def tensor_types(
     `model`: without free dimensions. Not changed.
     `structure`: of the same model.
     `place`: put before every message.
-    `node_types`: asked for a node's output types where ONNX infers none (for nodes with bodies, which know more).
+    `node_types`: gives a node's output types where ONNX infers none (for nodes with bodies, which know more).
     `folder`: the folder of external data. Only small integer tensors are read from it, and only if a shape needs them.
     `scope`: shapes that the user gives, and known values of graph inputs.
     Returns: the types by name, the model whose subgraphs hold what was inferred, and, of a model with bodies, what is

@@ -122,8 +122,8 @@ def _check_made(graph: GraphProto, too_early: Sequence[tuple[Op, str]], names: C
 
 
 def in_stable_order(ops: Sequence[Op]) -> list[Op]:
-    """Ops by id, each behind what makes what it reads: a file that is sorted stays as it is. onnxruntime sorts a
-    file's nodes too when it opens it; converters append the Casts that they add. Ops of a cycle, and those behind
+    """Ops by id, each after what makes what it reads: a file that is sorted stays as it is. onnxruntime sorts a
+    file's nodes too when it opens it; converters append the Casts that they add. Ops of a cycle, and those after
     one, are missing."""
     by_id = {op.id: op for op in ops}
     makers = {t: op.id for op in ops for t in op.outputs}

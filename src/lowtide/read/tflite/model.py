@@ -127,7 +127,7 @@ class TfliteModel:
 
 @dataclass(frozen=True)
 class TfliteFile(ModelFile):
-    """A file, weights apart: all that planning asks of it, so that it need not be there any more.
+    """A file, without weights: all that planning asks of it, so that it need not be there any more.
 
     `size_bytes`: of the file. `dependencies`: per subgraph, pairs of operators, the first to run before the second.
     `offline_words`: the 32-bit words of TFLM's offline plan, as many as it can need; None if the file holds no plan.
@@ -222,7 +222,7 @@ def _model(file: Flatbuffer, place: str) -> TfliteModel:
 
 
 def _buffer(table: Table, file_bytes: int) -> Extent | None:
-    """Where a buffer's data is: in the flatbuffer, or behind it (how files of over 2 GiB hold their weights)."""
+    """Where a buffer's data is: in the flatbuffer, or after it (how files of over 2 GiB hold their weights)."""
     inside = table.vector(0, 1)
     if inside is not None and inside[1]:
         return Extent(*inside)

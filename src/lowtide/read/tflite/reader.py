@@ -1,4 +1,4 @@
-"""TFLite models as graphs: subgraph 0 is planned, the others stand behind the operators that run them.
+"""TFLite models as graphs: subgraph 0 is planned, the others stand after the operators that run them.
 
 Ids are the indices of operators and tensors in subgraph 0. Nothing is folded: both TFLite runtimes compute what
 reads constants only like everything else. A variable tensor is no part of the arena that is planned; it is a

@@ -21,7 +21,7 @@ from lowtide.report.peak import modules
 from lowtide.report.view import KINDS, PlanView
 
 SMALL_BYTES = 2000  # data shorter than this is stored as it is
-SLOW_BYTES = 10**6  # from so many on the best compression takes seconds, and gains little
+SLOW_BYTES = 10**6  # from this many on the best compression takes seconds, and gains little
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ class LitertRule:
         return ()
 
     def overlap_inputs(self, graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
-        """None: the planner places tensors apart."""
+        """None: the planner never overlaps tensors."""
         return ()
 
     def workspace(self, graph: Graph, op: Op) -> int:

@@ -48,7 +48,7 @@ MEASURED = frozenset(_ONNX.split()).union(
 """Kernels that take what `lowtide.rules.onnxruntime.rule.chunks` says, most of them nothing."""
 
 CONDITIONAL = "If"  # the op that runs one of its bodies; what it makes is there before
-MOST_CONDITIONAL = 4  # a block is tried with each choice of branches up to so many conditional ops
+MOST_CONDITIONAL = 4  # a block is tried with each choice of branches up to this many conditional ops
 
 UNTYPED = "ops without a type"  # what is named for those of a graph that says no types
 _CONVERTED = frozenset({"float16", "bfloat16"})

@@ -43,7 +43,7 @@ SEGMENT_BYTES = 65536
 """What a convolution unfolds its input into, piece by piece; for each thread of the session, here one."""
 
 EXTEND_BYTES = 65536
-"""For `max_power_of_two_extend_bytes`: above so many the arena grows by the power of two that holds what is missing.
+"""For `max_power_of_two_extend_bytes`: above this many the arena grows by the power of two that holds what is missing.
 Without it the first block is doubled. (arena_extend_strategy 1 takes no first block: each tensor its own memory.)"""
 
 Shape = tuple[int, ...] | None
@@ -83,7 +83,7 @@ class OnnxRuntimeRule:
         return (read.id,) if same else ()
 
     def overlap_inputs(self, graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
-        """None: outputs lie exactly over an input or apart from it."""
+        """None: outputs lie exactly over an input or do not overlap it."""
         return ()
 
     def workspace(self, graph: Graph, op: Op) -> int:

@@ -92,7 +92,7 @@ def _transposed_scratch(
 ) -> tuple[int, ...] | None:
     if source.dtype == "int16":
         converted = (8 * prod(bias.shape),) if bias is not None and bias.dtype == "int16" and bias.shape else ()
-        # The sums are asked for before the bias is looked at.
+        # The sums are requested before the bias is looked at.
         return (8 * prod(output.shape or ()), *converted)
     if source.dtype != "int8" or len(source.shape or ()) != 4 or len(weights.shape or ()) != 4 or not output.shape:
         return () if source.dtype == "float32" else None

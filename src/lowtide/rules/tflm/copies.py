@@ -1,6 +1,6 @@
 """Kernels of TFLM that only move elements: how far below its input such a kernel may write its output.
 
-A kernel copies *runs*, one after another: so many consecutive elements from one place of the input to one of the
+A kernel copies *runs*, one after another: a number of consecutive elements from one place of the input to one of the
 output, or fills a place with a value. Within a run it goes element by element, or calls memcpy for the full run,
 which may then not touch its own copy. What the elements of the input that are still to be read begin with at least is
 a minimum over the runs that follow; the distance is the largest end of a write less that (see `kernels.py`).

@@ -66,7 +66,7 @@ LIBRARY_NAMES: Mapping[str, str] = {
     "esp_nn,simd=esp32s3": "ESP-NN on ESP32-S3",
     "esp_nn,simd=esp32p4": "ESP-NN on ESP32-P4",
 }
-"""For screens: what stands behind ``kernels=``."""
+"""For screens: what stands after ``kernels=``."""
 
 KERNEL_WORDS: Mapping[str, str] = {
     "any": "whichever kernels run: the reference ones, CMSIS-NN's or ESP-NN's",

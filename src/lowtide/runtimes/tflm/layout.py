@@ -35,7 +35,7 @@ def size_of(layout: str, abi: Abi) -> tuple[int, int]:
 
 
 def _fields(layout: str, at: int, abi: Abi) -> tuple[int, int, int]:
-    """End of the fields from `at` on, without padding behind the last, their alignment, and where the text goes on."""
+    """End of the fields from `at` on, without padding after the last, their alignment, and where the text goes on."""
     letters = {"p": (abi.pointer,) * 2, "i": (4, 4), "h": (2, 2), "b": (1, 1), "w": (8, abi.wide), "e": (abi.enum,) * 2}
     end, most = 0, 1
     while at < len(layout) and layout[at] != ")":

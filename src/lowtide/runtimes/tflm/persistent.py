@@ -129,7 +129,7 @@ def _take_many(tail: _Tail, struct: tuple[int, int], count: int) -> None:
 
 def _prepare(tail: _Tail, subgraph: Subgraph, op: TfliteOp, head: int, build: Build) -> int:
     """Prepare a kernel: what it keeps is taken, and the least arena in which that can be done is recorded. Tensors
-    that it looks at stand behind the head until it is done. TFLM does not notice when what a kernel keeps reaches
+    that it looks at stand after the head until it is done. TFLM does not notice when what a kernel keeps reaches
     down into them, and spoils them: room is counted for both."""
     least = 0
     blocks = prepared_of(op, subgraph, build)

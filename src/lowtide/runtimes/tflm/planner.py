@@ -21,7 +21,7 @@ from lowtide.rules.tflm.rule import ALIGNMENT, TflmRule
 ONLINE = -1
 REFERENCE = TflmRule("reference")
 MOST_BUFFERS = 6000
-"""Up to so many buffers TFLM's placement is played through; it takes time that grows with their square."""
+"""Up to this many buffers TFLM's placement is played through; it takes time that grows with their square."""
 _NEVER = -1
 
 

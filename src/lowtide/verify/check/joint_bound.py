@@ -24,7 +24,7 @@ _UNITS = 2**36
 _FREE = 2**60
 """No limit."""
 
-Predict = Callable[[str, float, float], float]  # predicted seconds of an op of a type, of so many operations and bytes
+Predict = Callable[[str, float, float], float]  # predicted seconds of an op: its type, operations, bytes
 
 
 class CheckedStep:
@@ -46,7 +46,7 @@ class CheckedStep:
         self.units = {v: int(seconds * self.scale) for v, seconds in self.seconds.items()}
 
     def _in_parts(self, op: Op, word: str, parts: int) -> float:
-        """Seconds that so many tiles along a label take at least."""
+        """Seconds that a given number of tiles along a label take at least."""
         reads, makes = labels_of(op)
         own = shared = 0
         merging = 0.0
@@ -68,7 +68,7 @@ class CheckedStep:
         return any(w == word and (made or size != 1) for w, size in zip(words, shape, strict=True))
 
     def more(self, op: Op, rows: int, parts: int) -> int | None:
-        """Units that so many tiles take beyond the least; None if the op has no such rows."""
+        """Units that a given number of tiles take beyond the least; None if the op has no such rows."""
         seconds = [self._in_parts(op, word, parts) for word, size in self.words[op.id].items() if size == rows]
         return int(max(0.0, min(seconds) - self.seconds[op.id]) * self.scale) if seconds else None
 
@@ -152,7 +152,8 @@ def _least(family: PlanFamily, flops: float, size: int, parts: int) -> float:
 
 
 class _Cut:
-    """The network of one op in so many tiles. Nodes: an op ``waits``, is ``recomputed``, ``untiled``, or ``kept``."""
+    """The network of one op in a given number of tiles. Nodes: an op ``waits``, is ``recomputed``, ``untiled``, or
+    ``kept``."""
 
     def __init__(self, step: CheckedStep, claim: PartsCut) -> None:
         self.step, self.claim, self.graph = step, claim, step.graph
@@ -341,14 +342,15 @@ def _covering(step: CheckedStep, cuts: list[PartsCut]) -> None:
 
 
 def least_bytes(step: CheckedStep, seconds: float, cuts: list[PartsCut]) -> int:
-    """Bytes that cuts show of plans of so many seconds. Raises `VerificationError` if they are not for all parts."""
+    """Bytes that cuts show of plans of a given number of seconds. Raises `VerificationError` if they are not for all
+    parts."""
     _covering(step, cuts)
     room = ceil(seconds * (1 + 1e-9) * step.scale) - sum(step.units.values())
     return min(-(-(_Cut(step, cut).flow() - cut.price[1] * room) // cut.price[0]) for cut in cuts)
 
 
 def least_seconds(step: CheckedStep, budget: int, cuts: list[PartsCut]) -> float:
-    """Seconds that cuts show of plans within so many bytes. Raises as `least_bytes`."""
+    """Seconds that cuts show of plans within a given number of bytes. Raises as `least_bytes`."""
     _covering(step, cuts)
     once = sum(step.units.values())
     more = min(max(0, -(-(_Cut(step, cut).flow() - cut.price[0] * budget) // cut.price[1])) for cut in cuts)

@@ -49,7 +49,7 @@ def check_behind(
 
 
 def _free_bytes(play: LoopPlay, events: Sequence[Event], tensor: int, memory_order: Sequence[int]) -> list[int]:
-    """At each event the bytes from an input's start that no event from then on reads; behind the last read, all.
+    """At each event the bytes from an input's start that no event from then on reads; after the last read, all.
     `memory_order`: the input's dimensions, the slowest in memory first."""
     graph = play.graph
     t = graph.tensor_by_id[tensor]

@@ -1,7 +1,7 @@
 """Does the offline plan that a .tflite file holds fit its operators in their order? TFLM takes it as it is.
 
 Every two tensors that have an offset, are live at one step and share a byte must have a reason: a reshape whose output
-has exactly the bytes of its input, or an output that its kernel writes behind what it has yet to read of an input that
+has exactly the bytes of its input, or an output that its kernel writes after what it has yet to read of an input that
 dies. What TFLM places itself (offset -1) it places around these. The operands and results of an NPU's operator (Vela's)
 are laid out by its own compiler, inside a scratch tensor that is meant to hold others: inputs and outputs of one such
 operator may overlap, and the scratch tensor is left out.
@@ -68,7 +68,7 @@ def check_offline_plan(graph: Graph, target: Target, listed: Sequence[int], tens
             "offline plan", f"{len(by_tensor):,} tensors have offsets, {tensors - len(by_tensor):,} are left to TFLM"
         ),
         HeldRule("alignment", f"multiples of {ALIGNMENT}"),
-        HeldRule("overlap", f"{shared:,} pairs alive together share bytes, each behind what is read or a reshape"),
+        HeldRule("overlap", f"{shared:,} pairs alive together share bytes, each after what is read or a reshape"),
         HeldRule("kernels", f"under {KERNEL_WORDS[target.kernels]}"),
     )
     return Report(checks, (), {"offline_end_bytes": head})

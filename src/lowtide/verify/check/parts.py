@@ -305,7 +305,7 @@ class _Parts:
     def _added_into(
         self, op: Op, op_meaning: Meaning, listed: PlanOp, part: PlanPart, axis: int, rows: Rows
     ) -> tuple[str, Mapping[str, Any]]:
-        """A tile of a sum, added to the tiles before: each once, and what follows the sum behind all of them."""
+        """A tile of a sum, added to the tiles before: each once, and what follows the sum after all of them."""
         access, adds = op_meaning.access, accumulating(self.graph, op, op_meaning, axis)
         if adds is None or not 0 <= rows[0] < rows[1] <= access.sizes[axis]:
             raise fail(f"{op.label} cannot be added to as op {listed.id} does")

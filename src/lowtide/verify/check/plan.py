@@ -62,7 +62,7 @@ FAILURES = {
     "alignment": "offsets are multiples of the target's alignment",
     "arena": "everything ends within the arena, which is no smaller than the peak and its bound",
     "arena_optimal": "arena_optimal says whether arena and arena bound are equal",
-    "in_place_offset": "an output in place lies exactly on its input, or behind what is still to be read of it",
+    "in_place_offset": "an output in place lies exactly on its input, or after what is still to be read of it",
     "workspace": "every workspace has an offset",
     "overlap": "storages and workspaces that are live together share no byte",
     "fixed": "tensors that the target fixes are where it says",

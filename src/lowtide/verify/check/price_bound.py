@@ -56,7 +56,7 @@ def _fail(why: str) -> VerificationError:
 
 
 def _shown(priced: PricedGraph, certificate: PriceCertificate) -> tuple[int, int]:
-    """Bytes that the certificate's op touches, and the flow that it shows, without what ops before and behind take."""
+    """Bytes that the certificate's op touches, and the flow that it shows, without what ops before and after take."""
     memory, v, (p, q) = priced.memory, certificate.op, certificate.price
     if v not in priced.graph.index_of or certificate.scale != priced.scale:
         raise _fail("the certificate is for another graph or other costs")

@@ -28,7 +28,7 @@ _SAME_ORDER = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
 
 def with_sections(graph: Graph, plan: Plan) -> Graph:
     """The graph with the plan's products by sections. Raises `VerificationError`: ``rewrites``: an op that is no
-    product with constant weights, ops behind it that do something else than the sections say, an op that reads what is
+    product with constant weights, ops after it that do something else than the sections say, an op that reads what is
     gone, or other numbers of ops and tensors."""
     listed = [r for r in plan.rewrites or () if isinstance(r, Sections)]
     if not listed:
@@ -88,7 +88,7 @@ def _last(graph: Graph, r: Sections) -> int:
         return op.outputs[0]
     add = graph.op_by_id.get(r.add)
     if add is None or r.add not in r.gone or add.type != "Add" or add.inputs.count(op.outputs[0]) != 1 or add.after:
-        raise fail(f"op {r.add} is no sum behind {op.label}")
+        raise fail(f"op {r.add} is no sum after {op.label}")
     others = [graph.tensor_by_id[t] for t in add.inputs if t != op.outputs[0]]
     if [t.kind for t in others] != [Kind.CONSTANT]:
         raise fail(f"op {r.add} adds no bias to {op.label}")

@@ -1,7 +1,7 @@
 """Tensors that a plan with cuts and moves leaves on the host: their slices are loads, and their concats are stores.
 
 In the graph whose memory is checked, such slices and concats are ops that touch nothing. That a slice loads rows that
-were stored follows from the order of the tiled graph, in which the slice comes behind the concat. What each transfer
+were stored follows from the order of the tiled graph, in which the slice comes after the concat. What each transfer
 carries was checked when the tiled graph was built: a concat has tiles of its result alone, so that none of them comes
 from the host. Here the bytes are counted: all that is stored, and loaded for the first time, but for what any plan has
 to move: each row of an input or an output once.

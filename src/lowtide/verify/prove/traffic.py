@@ -64,7 +64,7 @@ class SearchedPart:
 
     before: tuple[int, ...]  # per op, those that run earlier in every order, as bits
     need: tuple[int, ...]  # per op, bytes of its workspace and of all it touches
-    # Per op, pairs: if these ops (bits) have run, it needs so many bytes less.
+    # Per op, pairs: if these ops (bits) have run, it needs this many bytes less.
     saves: tuple[tuple[tuple[int, int], ...], ...]
     touched: tuple[int, ...]  # per op, its items as bits
     items: tuple[PricedStorage, ...]

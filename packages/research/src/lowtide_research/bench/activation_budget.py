@@ -1,7 +1,7 @@
 """PyTorch's own knob, as a baseline: `activation_memory_budget`, asked for the two halves of a step, which are run.
 
 torch's partitioner splits the joint graph of a step into forward and backward, and chooses what is kept between them.
-Both halves run here node by node, each tensor freed behind its last reader, so that its choice is all that is measured;
+Both halves run here node by node, each tensor freed after its last reader, so that its choice is all that is measured;
 or they become a sequence of a step's own ops, so that they can be planned, priced and run as any plan is.
 """
 

@@ -18,7 +18,7 @@ from lowtide_research.bench.options import Flag
 from lowtide_research.bench.suite import Results, Suite, Watch, run
 
 COUNT_SECONDS = 5.0  # how often it is said how many of many are done
-LIMITS = ("time", "search_memory", "seed")  # options that stand behind those of the files
+LIMITS = ("time", "search_memory", "seed")  # options that stand after those of the files
 DEST = "suite_{}"  # where the parser keeps an option of a suite, apart from those of all commands
 
 
@@ -78,7 +78,7 @@ def _add(parser: argparse.ArgumentParser, option: Field[Any], suite: type[Suite[
 
 
 def suite_of(options: argparse.Namespace) -> Suite[Any]:
-    """The suite that was asked for, with its options."""
+    """The suite that was requested, with its options."""
     given = {name: getattr(options, DEST.format(name)) for name in options_of(options.suite_type)}
     return options.suite_type(**given)
 

@@ -51,7 +51,7 @@ class Part:
 
     title: str  # what it shows
     cases: tuple[Case, ...]  # its networks
-    runs: Runs  # what is run on each; given the case, its graph under its target, and the names of methods asked for
+    runs: Runs  # what is run on each; given the case, its graph under its target, and the names of requested methods
     own_result: bool = False  # see `measure`
 
 

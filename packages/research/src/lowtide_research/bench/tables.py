@@ -11,7 +11,7 @@ from lowtide.report.columns import columns
 from lowtide.sizes import parse_size
 from lowtide_research.bench.machine import Machine
 
-LEAST = "*"  # stands behind what is proved optimal
+LEAST = "*"  # stands after what is proved optimal
 
 
 @dataclass(frozen=True)

@@ -241,7 +241,7 @@ BLOCKS = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3,
 
 
 def channels_of(width: float, channels: int) -> int:
-    """Channels at a width: a multiple of 8, no more than a tenth less than asked for."""
+    """Channels at a width: a multiple of 8, no more than a tenth less than requested."""
     scaled = width * channels
     made = max(8, int(scaled + 4) // 8 * 8)
     return made + 8 if made < 0.9 * scaled else made

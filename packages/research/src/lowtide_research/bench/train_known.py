@@ -105,7 +105,7 @@ def word_pairs(torch: Any, words: int, batch: int, length: int) -> tuple[Any, An
 
 
 def swiglu_stack(torch: Any, nn: Any, layers: int = 32, width: int = 256, tokens: int = 1024) -> Training:
-    """Gated feed-forward layers with their norms, one behind the other."""
+    """Gated feed-forward layers with their norms, one after the other."""
 
     class Gated(nn.Module):
         def __init__(self) -> None:

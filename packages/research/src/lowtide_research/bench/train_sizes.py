@@ -58,7 +58,7 @@ def resnet(batch: int, side: int, width: int, blocks: tuple[int, ...], classes: 
 
 
 def _encoder(nn: Any, width: int, heads: int, drop: float, first: bool) -> Any:
-    """A layer of attention in plain operators and two dense layers, norms first or behind the sums."""
+    """A layer of attention in plain operators and two dense layers, norms first or after the sums."""
 
     class Layer(nn.Module):
         def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Which ops run in which stage, and what is kept from stage to stage, as an integer program.
 
 Stage t ends with the first run of the t-th op of an order; before that any earlier op may run again. For each stage
-and op: R, it runs; S, its results are kept from the stage before; FREE, they go right behind one of the ops that read
+and op: R, it runs; S, its results are kept from the stage before; FREE, they go right after one of the ops that read
 them. Source: Jain et al., "Checkmate: Breaking the Memory Wall with Optimal Tensor Rematerialization", MLSys 2020,
 equations 1 to 9, with memory written out instead of the variables U. Of an op's results all are kept, or none.
 """
@@ -116,7 +116,7 @@ class _Program:
                 if not self.size[j]:
                     continue
                 free = line.column()
-                # The result of j goes behind k: k runs, nothing later in the stage reads it, the next does not keep it.
+                # The result of j goes after k: k runs, nothing later in the stage reads it, the next does not keep it.
                 hazards = {self.run[t, later]: 1 for later in self.users[j] if k < later <= t}
                 hazards[self.keep[t + 1, j]] = 1
                 line.at_most(0, {free: 1, self.run[t, k]: -1})

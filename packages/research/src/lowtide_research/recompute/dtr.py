@@ -170,7 +170,7 @@ class _Replay:
         return (self.problem.costs.units[maker] + self.around[maker]) / (self.sizes[value] * stale)
 
     def _neighbours(self, op: int) -> set[int]:
-        """The evicted neighbourhood of an op's results: ops that ran and whose results are gone. Of those behind it,
+        """The evicted neighbourhood of an op's results: ops that ran and whose results are gone. Of those after it,
         these that are still to be read: nothing computes the others again."""
         found: set[int] = set()
         for onward, wanted in self.directions:

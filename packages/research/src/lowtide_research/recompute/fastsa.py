@@ -22,7 +22,7 @@ class FastSA:
 
     name: ClassVar[str] = "fastsa"
     moves: ClassVar[bool] = False
-    steps: int = 1_000_000  # changes that are tried; it cools down over so many, and starts at the best order
+    steps: int = 1_000_000  # changes that are tried; it cools down over this many, and starts at the best order
 
     def __post_init__(self) -> None:
         if self.steps < 1:

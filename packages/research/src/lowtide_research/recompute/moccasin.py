@@ -59,7 +59,7 @@ class Retained:
     order: tuple[int, ...]  # positions as they run; empty if nothing was found
     cost: int  # units
     bound: int  # units that no such sequence costs less than
-    # Whether it is proved cheapest of those with these first runs and so many runs of an op, or that there is none.
+    # Whether it is proved cheapest of those with these first runs and this many runs of an op, or that there is none.
     proved: bool
 
 

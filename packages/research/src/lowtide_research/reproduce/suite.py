@@ -98,7 +98,7 @@ class ReproduceSuite(TableSuite[Outcome]):
         return {(r.paper, r.row): r for r in before.rows}
 
     def _chosen(self) -> list[tuple[str, Row]]:
-        """Rows that are asked for, and those of the run to go on with."""
+        """Rows that are requested, and those of the run to go on with."""
         known = self._known()
         every = [(paper, row) for paper in self.papers or PAPERS for row in rows_of(paper)]
         for wanted in self.row:
@@ -170,7 +170,7 @@ class ReproduceSuite(TableSuite[Outcome]):
         return {f"{stem}.json": json_text(self.record(results)), f"{stem}.md": page.markdown(), **pictures}
 
     def stem(self, results: Results[Outcome], label: str) -> str:
-        """The papers that were asked for."""
+        """The papers that were requested."""
         return "-".join((self.name, *self.papers))
 
 

@@ -1,4 +1,4 @@
-"""Whether an order has a peak of at most so many bytes, as a formula: unsatisfiable proves that none has.
+"""Whether an order has a peak of at most a given number of bytes, as a formula: unsatisfiable proves that none has.
 
 Memory is counted as the checker of plans counts it (`lowtide.verify.check.memory`: the footprint at op v when exactly
 the ops of D ran before it). Two formulas:

@@ -1,4 +1,4 @@
-"""Whether buffers fit an arena of so many bytes, as a formula: unsatisfiable proves that they do not.
+"""Whether buffers fit an arena of a given number of bytes, as a formula: unsatisfiable proves that they do not.
 
 Bytes are counted in units, the largest that divides every size and every alignment above 1: buffers that fit at all
 fit with each at a multiple of it (push each down until it lies on another, or on the ground, and its alignment is

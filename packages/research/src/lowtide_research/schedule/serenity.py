@@ -18,7 +18,7 @@ depend on their order, nor does the footprint of the op that runs next, under an
 views, overwriting in place). So the best order to a set is all that is needed (the paper's Theorem 1), and what is
 left at the end has the least peak of all orders.
 
-**Divide and conquer** cuts behind ops to which all others are ancestors or descendants (`serenity_parts`): every order
+**Divide and conquer** cuts after ops to which all others are ancestors or descendants (`serenity_parts`): every order
 runs the segments one after the other, so their best orders make up a best order of all. HMCOS's comparison cuts at
 cells that read the last two cells, too (HMCOS, DAC 2022, section 4.2.1): that loses the orders in which cells mix.
 
@@ -80,8 +80,8 @@ class Serenity:
     step_seconds
         T in wall seconds of a search step, as in the paper; 0: T is `step_limit`.
     cells
-        Where to divide: ``"hourglass"``, behind ops that every order passes with all ancestors done and no descendant
-        (exact); ``"cell"``, behind the ops that end a cell, as in HMCOS's comparison (not exact).
+        Where to divide: ``"hourglass"``, after ops that every order passes with all ancestors done and no descendant
+        (exact); ``"cell"``, after the ops that end a cell, as in HMCOS's comparison (not exact).
     cell_output
         With ``cells="cell"``: op types, separated by commas, of which one ends each cell.
     sequences

@@ -7,7 +7,7 @@ post-dominator of all, whatever the sizes)::
             +- d -+          +- h -+           segments: {a b} {c d e f} {g h i}
 
 All its ancestors come before it in every order, all its descendants after it. So every order runs what is up to it
-first and the rest then, and cutting behind it loses no order.
+first and the rest then, and cutting after it loses no order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Segments = list[list[int]]
 def hourglass_ops(graph: Graph) -> list[int]:
     """Positions of the ops that are comparable to every other op, ascending. Takes time linear in the graph. The own
     order is topological. So op v is one exactly if every earlier op has a successor at or before v, and every later
-    op a predecessor at or behind it: follow those, and v is reached."""
+    op a predecessor at or after it: follow those, and v is reached."""
     n = len(graph.ops)
     first_successor = [n] * n
     last_predecessor = [-1] * n
@@ -38,7 +38,7 @@ def hourglass_ops(graph: Graph) -> list[int]:
     for v in range(1, n):
         reached_late[v] = max(reached_late[v - 1], first_successor[v - 1])
     positions = []
-    waits_early = n  # smallest last predecessor of the ops behind
+    waits_early = n  # smallest last predecessor of the ops after
     for v in reversed(range(n)):
         if reached_late[v] <= v <= waits_early:
             positions.append(v)
@@ -47,7 +47,7 @@ def hourglass_ops(graph: Graph) -> list[int]:
 
 
 def at_hourglasses(graph: Graph) -> Segments:
-    """Cut behind every hourglass op. What would be a segment of a single op joins the segment before it.
+    """Cut after every hourglass op. What would be a segment of a single op joins the segment before it.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def at_hourglasses(graph: Graph) -> Segments:
 
 
 def at_ops(graph: Graph, ends: list[int]) -> Segments:
-    """Cut behind ops that need be no hourglasses: a segment is what an op of `ends` needs and no earlier one did.
+    """Cut after ops that need be no hourglasses: a segment is what an op of `ends` needs and no earlier one did.
     The positions in `ends` ascend. What none of them needs is the last segment."""
     taken = bytearray(len(graph.ops))
     segments: Segments = []

@@ -1,4 +1,4 @@
-"""Waists of an order: states that some best order passes, whatever stands before and behind them.
+"""Waists of an order: states that some best order passes, whatever stands before and after them.
 
 Let X be a downset between two others, L and H. It is a **waist** if f, the bytes live between two steps, is no more
 at X than
@@ -7,8 +7,8 @@ at X than
     (B) at any U around X (and inside H) of which some last op of X is needed by nothing that U has besides X.
 
 Then every order from L to H can be put into one that passes X, at no step higher (docs/proofs.md, theorem 6): what runs
-before X and what runs behind it are problems of their own, with fixed ends. Both conditions are minimum cuts, over X
-without what must run before the op outside, and over what is behind X and does not need that last op of it: small
+before X and what runs after it are problems of their own, with fixed ends. Both conditions are minimum cuts, over X
+without what must run before the op outside, and over what is after X and does not need that last op of it: small
 wherever the graph is narrow.
 """
 
@@ -107,7 +107,7 @@ class Waists:
 
     def _is_waist(self, low: int, at: int, high: int, ready: Set[int], last: Set[int]) -> bool:
         """Whether the first `at` steps are a waist between the first `low` and the first `high`. `ready`: steps that
-        could run next. `last`: steps behind `low` that none of the steps before `at` needs."""
+        could run next. `last`: steps after `low` that none of the steps before `at` needs."""
         live = self._live[at]
         first = min((self._preds[w][-1] + 1 if self._preds[w] else 0 for w in ready), default=at)
         until = max((self._succs[m][0] if self._succs[m] else high for m in last), default=at)

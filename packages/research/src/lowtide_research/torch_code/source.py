@@ -209,7 +209,7 @@ class _Block:
         return cls(changed, ops, plan.order, again, copies, handed or {})
 
     def lines(self, depth: int) -> list[str]:
-        """A line for each run, what a transfer begins or ends there, and what dies behind it."""
+        """A line for each run, what a transfer begins or ends there, and what dies after it."""
         last = {t: step for step, v in enumerate(self.order) for t in self.ops[v].inputs}
         kept = {t.id for t in _outputs(self.graph)}
         stored = {self.ops[v].inputs[0]: v for v in self.order if self.ops[v].type == STORE}

@@ -4,7 +4,7 @@
 those that an ONNX reader gives to the file: op id = index of the node; tensor id = order of first appearance,
 graph inputs first, then initializers, then what the nodes make.
 
-Multiplications and parameters can be counted. Weights are drawn only when the ONNX form is asked for. Two things
+Multiplications and parameters can be counted. Weights are drawn only when the ONNX form is requested. Two things
 keep the outputs of deep random networks finite and dependent on the inputs. Every value carries an estimate of its
 mean and variance, and each weight is scaled so that its op brings the variance back to one (He et al., 2015, with
 the estimate in place of the constant for ReLU). And the weights of an output add up to zero, so that the mean which
@@ -54,7 +54,7 @@ class Net:
         Whether an op that repeats an earlier one (same type, inputs and attributes) is that op. Exporters do
         so, and HMCOS's published figures need it.
     runnable
-        Whether there are operators behind the ops. Where there are none the net has no ONNX form.
+        Whether there are operators after the ops. Where there are none the net has no ONNX form.
 
     Examples
     --------

@@ -14,7 +14,7 @@ CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 
 
 def one_op_per_convolution(graph: Graph, *, after: frozenset[str] | None = CONVOLUTIONS) -> Graph:
-    """Make one op of a convolution and the normalisation and activation behind it, if the values between have no
+    """Make one op of a convolution and the normalisation and activation after it, if the values between have no
     other consumer. `after`: types of the ops that others are merged into; None is all (so that Add and Relu become
     one as well). Returns a separate graph for measurements: its orders are not of the user's ops."""
     head: dict[int, int] = {}
@@ -38,8 +38,8 @@ def one_op_per_convolution(graph: Graph, *, after: frozenset[str] | None = CONVO
 
 
 def _only_read(graph: Graph, op: Op) -> int | None:
-    """The tensor that an op follows: the only one it reads, constants apart, which an op makes and which is no output
-    of the graph. None if there is none, or if the op does more than change single elements."""
+    """The tensor that an op follows: the only one it reads, constants excluded, which an op makes and which is no
+    output of the graph. None if there is none, or if the op does more than change single elements."""
     read = [t for t in dict.fromkeys(op.inputs) if graph.tensor_by_id[t].kind is not Kind.CONSTANT]
     row = kind_of(op.type)
     plain = row is not None and (row.elementwise or row.family == "batch_normalisation")

@@ -37,7 +37,7 @@ def mix_attributes(total: int, size: int, generator: np.random.Generator) -> dic
 
 
 def mix_function(reads: int, opset: int) -> onnx.FunctionProto:
-    """The function behind `mix_type`."""
+    """The function that `mix_type` names."""
     from onnx import AttributeProto, TensorProto, helper
 
     def attribute(name: str) -> onnx.NodeProto:

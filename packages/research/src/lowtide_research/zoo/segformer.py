@@ -9,7 +9,7 @@ from lowtide_research.zoo.builder import Net, Signal, Value
 WIDTHS = (32, 64, 160, 256)
 HEADS = (1, 2, 5, 8)
 REDUCTIONS = (8, 4, 2, 1)
-"""Keys and values of a stage come from an image so many times smaller."""
+"""Keys and values of a stage come from an image this many times smaller."""
 FEED_FORWARD = 4
 HEAD = 256
 CLASSES = 150

@@ -97,7 +97,7 @@ class StepNet(Net):
         return self._with(y, lambda g, _: [self.transpose(g, back)])
 
     def reshape(self, x: Value, shape: Ints) -> Value:
-        """Other dimensions behind the first one, which stays."""
+        """Other dimensions after the first one, which stays."""
         labels = f"n{' .' * (len(x.shape) - 1)} -> n{' .' * (len(shape) - 1)}"
         y = self.step_op("reshape", [x], shape, labels, 0, rest=shape[1:])
         return self._with(y, lambda g, _: [self.reshape(g, x.shape)])
@@ -216,7 +216,7 @@ class StepNet(Net):
         return needing
 
     def _backwards(self, loss: Value) -> list[NetOp]:
-        """Ops that lead to the loss, each behind all that read it."""
+        """Ops that lead to the loss, each after all that read it."""
         made = {node.output.key: node for node in self.nodes}
         seen: set[int] = set()
         order: list[NetOp] = []

@@ -11,7 +11,7 @@ is the one of merged products, before the search (``--allow ...,merge``). Not as
 
 - nodes of the F-Tree are not enabled inside each other, as plans have no parts within parts;
 - an enabled leaf may be lifted at once (unless `leaves`): its parts alone seldom lower the peak, so it would wait
-  behind every other rule;
+  after every other rule;
 - of each rule `width` places are tried, those of most bytes first;
 - the F-Tree is built once, of the step's best order, and the simulator is a cost file.
 """
@@ -49,7 +49,7 @@ class Magis:
     moves: ClassVar[bool] = True
     levels: int = 4  # L: of scores in the F-Tree
     delta: float = 1.1  # how much worse than the best a state may be that is followed
-    width: int = 8  # of each rule so many places
+    width: int = 8  # of each rule this many places
     leaves: bool = False  # enable leaves of the F-Tree alone, as printed; else a node in the place of a leaf's lifts
     reschedule: float = 0.1  # seconds of incremental scheduling, each time
     # Section 7.2.5, without a heuristic: regions at random instead of the F-Tree's; rules on all tensors, not on those

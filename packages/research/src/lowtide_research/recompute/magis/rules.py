@@ -1,6 +1,6 @@
 """Scheduling-based rules (MAGIS, section 5.2), on tensors that are live at the peak and not used there.
 
-A sequence says which run a reader reads from: the latest one. So an op that runs again serves all readers behind it up
+A sequence says which run a reader reads from: the latest one. So an op that runs again serves all readers after it up
 to its next run; in the paper it serves one of them, and another rule joins the others.
 """
 

@@ -4,7 +4,7 @@
 
     runs     a b c d c e f g        ids of the step's ops, some of them more than once
     enabled      [b c d c e]        each enabled region is a graph of its own (one part), the rest another
-    around   a       P       f g    P: all parts of the region, of so many bytes and seconds
+    around   a       P       f g    P: all parts of the region, of this many bytes and seconds
 
 A state is evaluated on lowtide's own part graphs (`lowtide.optimize.parted`). Each graph that a rule changed is
 scheduled by incremental scheduling (section 6.1): only segments between narrow waists that no state had before are
@@ -124,7 +124,7 @@ class Evaluator:
         return nodes, {v: k for k in nodes for v in self.tree.ops[k]}
 
     def _body(self, node: int, count: int) -> Parted:
-        """A region in so many parts."""
+        """A region in a given number of parts."""
         step, key = self.step, (node, count)
         if key not in self._bodies:
             made = parted(

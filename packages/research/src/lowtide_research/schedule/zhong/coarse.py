@@ -2,7 +2,7 @@
 
 Two nodes become one where an edge joins them and no other path does::
 
-    u --> v      one node      u --> w --> v      u and v stay apart: with w between, {u, v} would wait for itself
+    u --> v      one node      u --> w --> v      u and v stay separate: with w between, {u, v} would wait for itself
 
 Herrmann et al. (CCGRID 2017) match nodes of neighbouring levels, so that one look at the neighbours tells. Here a match
 is an edge from an even level (longest path from a source) to the next one, or from an odd one in every other round. All

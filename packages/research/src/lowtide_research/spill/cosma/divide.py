@@ -34,7 +34,7 @@ from lowtide_research.spill.cosma.solve import ProgramSettings, unit_of
 from lowtide_research.spill.cosma.tensors import OUTSIDE, CosmaStorage, Space, ancestors_of, windows
 
 SPILLING_PARTS = 3
-"""Mostly few parts spill in the order to start from, and the others take no time: each gets its share of so many."""
+"""Mostly few parts spill in the order to start from, and the others take no time: each gets its share of this many."""
 
 MOST_OPS = 80  # in a part, where there are break points enough
 

@@ -14,7 +14,7 @@ Not in the paper, or not as printed:
 - One op a step (the paper says so of its timesteps, in no equation).
 - A copy that exists anyway (graph inputs, constants, outputs once written) needs no S: R[t] <= sum C[0..t-1] instead
   of (4), and leaving is only not being preserved. So inputs and outputs cost reads only (the contract); as printed they
-  would pay for a spill. Outputs that are written last, if asked for: resident at the last step, or spilled.
+  would pay for a spill. Outputs that are written last, if requested: resident at the last step, or spilled.
 - Without `write_once` every retrieval has a spill of its own: no (8), and (4) counts.
 - A storage does not come back where it has just been: res[t-1] + R[t] <= 1. By (1) it cannot the first time either.
 - `cuts`: rows that (1) to (11) imply for whole numbers, and without which solvers prove little: the sum of sizes

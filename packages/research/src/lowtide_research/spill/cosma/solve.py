@@ -2,7 +2,7 @@
 
 Without (9) to (11), but with the sum of sizes below the capacity, the program is a relaxation of the whole one, and
 small. If the arena engines place its residency in the capacity, its optimum is the whole one's. If not, more room than
-there is is asked for (`reserved`), which gives an answer but no proof, and the whole program is solved from there.
+there is is requested (`reserved`), which gives an answer but no proof, and the whole program is solved from there.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from lowtide.spill.problem import SpillProblem, model_while_used
 
-OUTSIDE = -1  # maker of a graph input or a constant: it is loaded, for nothing, when it is first wanted
+OUTSIDE = -1  # maker of a graph input or a constant: it is loaded, for nothing, when it is first read
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class CosmaStorage:
     written_late: bool = False  # whether it must be there after the last step, or have been spilled
     stays: bool = False  # whether it must be there after the last step
     # present, away, later: of parts of a graph: whether it is there before the first step; whether it is outside, so
-    # that the first load costs a read too; whether it is wanted after the last step, and costs a read if it is not
+    # that the first load costs a read too; whether it is needed after the last step, and costs a read if it is not
     # there.
     present: bool = False
     away: bool = False
