@@ -26,7 +26,7 @@ HOW_TO = [
     "compilers",
     "emit",
     "memories",
-    "means",
+    "transformations",
     "methods",
     "onnxruntime",
     "pytorch",
@@ -38,7 +38,7 @@ NEEDS = {
     "docs/tutorial.md": {"Check the plan": "onnxruntime"},
     "docs/emit.md": {"On a host": "tflite_micro"},
     "docs/memories.md": {"A fast memory in front of a slow one": "ortools"},
-    "docs/means.md": {
+    "docs/transformations.md": {
         "Tiling": "onnxruntime", "Time": "onnxruntime", "Row streaming": "ai_edge_litert",
     },
     "docs/onnxruntime.md": dict.fromkeys(
@@ -94,9 +94,9 @@ def test_pages_have_blocks():
         assert sum(1 for block in blocks(page) if block.language not in READ_ONLY) >= 2, name
 
 
-def test_the_pictures_of_means_are_drawn_by_its_commands(tmp_path: Path):
+def test_the_pictures_of_transformations_are_drawn_by_its_commands(tmp_path: Path):
     """Small and without a script; their peaks are the page's. The one whose plan is proved is drawn again."""
-    page = (DOCS / "means.md").read_text(encoding="utf-8")
+    page = (DOCS / "transformations.md").read_text(encoding="utf-8")
     for name in ("order", "cut", "again"):
         assert f"pictures/{name}-live.svg" in page
         assert f"--svg {name}\n" in page

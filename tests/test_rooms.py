@@ -38,7 +38,7 @@ ELSEWHERE = {
     "verify/check/order verify/check/replay",
     "transform/test_alias.py": "transform/alias_candidates",
     "transform/test_lower.py": "transform/decision",
-    "api/rewrites/test_solving.py": "api/rewrites/means api/rewrites/moves",
+    "api/rewrites/test_solving.py": "api/rewrites/all_transformations api/rewrites/moves",
     "test_target.py": "toml_fields rules/plain",
     "optimize/test_region_bound.py": "optimize/last_results verify/check/last_results",
     "api/rewrites/test_fissioning.py": "optimize/step_search fission_plan cost/labelled optimize/step_regions "

@@ -18,7 +18,8 @@ using namespace nb::literals;
 
 tide::Result solve(const tide::Model& model, const std::vector<int>& start, const Named& switches, double seconds,
                    size_t memory_bytes, uint64_t seed, Bytes budget, bool until_decided, bool until_impossible,
-                   int64_t first_slice, nb::object report, size_t reach_memory_bytes, double gap, int64_t most_states) {
+                   int64_t first_slice, nb::object report, size_t reach_memory_bytes, double gap, int64_t most_states,
+                   int64_t most_work) {
   tide::Options options;
   options.switches = with(options.switches, switches);
   options.seconds = seconds;
@@ -29,6 +30,7 @@ tide::Result solve(const tide::Model& model, const std::vector<int>& start, cons
   options.until_impossible = until_impossible;
   options.first_slice = first_slice;
   options.most_states = most_states;
+  options.most_work = most_work;
   options.reach_memory_bytes = reach_memory_bytes;
   options.gap = gap;
   options.report = reporter<Bytes, Bytes, double>(report);
@@ -57,6 +59,7 @@ void order(nb::module_& m) {
          Field{"reduced_ops", &R::reduced_ops, "Ops left once chains are fused."},
          Field{"states", &R::states, "States expanded by all engines together."},
          Field{"beam_states", &R::beam_states, "States expanded by beams."},
+         Field{"work", &R::work, "Nanoseconds of work of engines, beams and cuts, about."},
          Field{"cuts", &R::cuts, "Minimum cuts, propagation's among them."},
          Field{"symmetries", &R::symmetries, "Generators found."},
          Field{"trace", &R::trace, "Each time the best or the bound got better."},
@@ -64,6 +67,7 @@ void order(nb::module_& m) {
   m.def("solve", &solve, "model"_a, "start"_a, "switches"_a, "seconds"_a, "memory_bytes"_a, "seed"_a, "budget"_a,
         "until_decided"_a, "until_impossible"_a, "first_slice"_a, "report"_a.none(),
         "reach_memory_bytes"_a = tide::Options().reach_memory_bytes, "gap"_a = 0.0, "most_states"_a = 0,
+        "most_work"_a = 0,
         "The order of least peak, from `start` on. `report` is called with (best, bound, seconds); true stops it.");
 
   record(m, "CutArc", "Flow over one arc of a cut's network.",

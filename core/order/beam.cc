@@ -61,9 +61,11 @@ BeamResult beam(const Problem& p, int width, Bytes bound, Bytes limit, uint64_t 
         continue;
       }
       ++result.states;
+      result.work = walker.work();
       if ((result.states & 63) == 0 && stop()) return result;
       order = walker.ready();
       std::sort(order.begin(), order.end());
+      walker.looked_at(order.size());
       outcomes.clear();
       blocked.clear();
       for (int u : order) {
@@ -125,6 +127,7 @@ BeamResult beam(const Problem& p, int width, Bytes bound, Bytes limit, uint64_t 
     steps.insert(steps.end(), kept.begin(), kept.end());
     level = std::move(next);
   }
+  result.work = walker.work();
   if (best_trail < 0) return result;
   std::vector<int> path;
   for (int at = best_trail; at >= 0; at = trail[at].parent) path.push_back(at);

@@ -11,6 +11,7 @@ struct BeamResult {
   std::vector<int> macros;  // an order, in the problem's direction; empty if every state reached `limit`
   Bytes peak = 0;
   int64_t states = 0;
+  int64_t work = 0;  // nanoseconds, about
 };
 
 // States are compared by (max(peak so far, bound), f). States whose peak reaches `limit` are dropped. Ties are broken

@@ -44,6 +44,8 @@ class BestFirst final : public Search {
     return Answer::kUnknown;
   }
 
+  int64_t work() const override { return work_ + move_.walker.work(); }
+
  private:
   struct Node {
     Bytes f;
@@ -94,7 +96,7 @@ class BestFirst final : public Search {
       return {walker.hash(), first, last - first, walker.words() + first};
     }
     canonical_.assign(walker.words());
-    symmetry_->canonicalise(canonical_, image);
+    work_ += symmetry_->canonicalise(canonical_, image);
     uint64_t hash = 0;
     for (int w = 0; w < canonical_.words(); ++w) hash = (hash ^ canonical_.data()[w]) * kGolden ^ (hash >> 31);
     const auto [first, last] = bits::extent(canonical_.data(), canonical_.words());
@@ -174,6 +176,7 @@ class BestFirst final : public Search {
   std::vector<Child> children_;
   std::vector<Word> child_words_;
   BitSet canonical_;
+  int64_t work_ = 0;  // of symmetries
 };
 
 }  // namespace

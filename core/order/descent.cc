@@ -25,9 +25,12 @@ constexpr uint64_t kDrawsFromTheEnd = 3;  // one in so many, the first among the
 void Descent::approach() {
   const int64_t asked = incumbent_.options().most_states;
   const int64_t most = asked > 0 ? std::min(asked, kMostWidened) : kMostWidened;
+  int64_t narrow = 0;  // work of the narrowest beam
   for (int width : kWidths) {
     if (width > 1 && int64_t{width} * reduced_.forward.n > most) break;
+    if (incumbent_.options().most_work > 0 && narrow * width > incumbent_.options().most_work) break;
     widen(width);
+    if (width == 1) narrow = incumbent_.result.work;
     if (incumbent_.finished()) return;
     incumbent_.raise_bound(width == 1 ? kCutsAtFirst : kCutsBetween);
     if (incumbent_.finished()) return;
@@ -107,6 +110,7 @@ void Descent::take_up() {
 
 void Descent::take_up(const Found& found) {
   incumbent_.result.beam_states += found.beam.states;
+  incumbent_.result.work += found.beam.work;
   if (!found.beam.macros.empty()) incumbent_.offer(reduced_.order(found.from_the_end, found.beam.macros));
 }
 

@@ -65,7 +65,7 @@ void Engines::prepare(Engine& engine, const Reductions& reductions) const {
   engine.search = engine.nested
                       ? nested_commit(p, engine.budget, rules, memory)
                       : best_first(p, engine.budget, rules, memory, engine.reduced->symmetry(engine.from_the_end));
-  engine.counted = 0;
+  engine.counted = engine.worked = 0;
 }
 
 int64_t Engines::share(const Engine& engine, bool wide) const {
@@ -101,6 +101,8 @@ bool Engines::take_up(Engine& engine) {
   Result& result = incumbent_.result;
   result.states += engine.search->states() - engine.counted;
   engine.counted = engine.search->states();
+  result.work += engine.search->work() - engine.worked;
+  engine.worked = engine.search->work();
   result.memory_bytes = std::max(result.memory_bytes, engine.search->memory());
   const Answer answer = std::exchange(engine.answer, Answer::kUnknown);
   if (answer == Answer::kMemory) return false;

@@ -24,7 +24,7 @@ struct Engine {
   std::shared_ptr<const Reduced> reduced = nullptr;
   Bytes budget = 0;
   Answer answer = Answer::kUnknown;
-  int64_t counted = 0;  // states already in the result
+  int64_t counted = 0, worked = 0;  // of the search: states and work that were added to the result
 
   bool quick() const { return from_the_end && !nested; }
 };

@@ -54,7 +54,7 @@ void Incumbent::raise_bound(int cuts) {
   if (!options_.switches.cut) return;
   for (int made = 0; made < cuts && !finished(); made += kCutsAtOnce) {
     const int done = bound_.raise(kCutsAtOnce, peak());
-    result.cuts += done;
+    add_cuts(done);
     if (bound_.value() > lower_bound()) {
       result.lower_bound = bound_.value();
       result.proof = Proof::kCut;

@@ -31,6 +31,11 @@ class Incumbent {
   void offer(const std::vector<int>& order);
   // Makes up to so many cuts, as long as they help.
   void raise_bound(int cuts);
+  // Takes note of cuts that were made, and of their work.
+  void add_cuts(int64_t cuts) {
+    result.cuts += cuts;
+    result.work += cuts * kCutOfOp * model_.n;
+  }
   // No order has a peak of `budget` or less, and those above it begin at `next`.
   void refute(Bytes budget, Bytes next, Direction direction, int64_t states);
   void out_of_memory() {
@@ -53,6 +58,8 @@ class Incumbent {
   Result result;  // those who count add to its counters themselves
 
  private:
+  static constexpr int64_t kCutOfOp = 250;  // nanoseconds of a cut, for each op
+
   using Clock = std::chrono::steady_clock;
 
   double seconds() const { return std::chrono::duration<double>(Clock::now() - begun_).count(); }

@@ -16,6 +16,7 @@ Bytes Mover::look_around(Bytes f) {
   Bytes next = std::numeric_limits<Bytes>::max();
   ready_ = walker.ready();
   std::sort(ready_.begin(), ready_.end());
+  walker.looked_at(ready_.size());
   outcomes.clear();
   blocked_.clear();
   for (int u : ready_) {

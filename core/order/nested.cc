@@ -48,6 +48,8 @@ class NestedCommit final : public Search {
     return Answer::kUnknown;
   }
 
+  int64_t work() const override { return move_.walker.work(); }
+
  private:
   enum Fate : char { kOpen, kDead, kExit, kEnd };
   struct Child {

@@ -37,7 +37,7 @@ void Questions::take_up(Reductions& reductions) {
 }
 
 void Questions::take_up(const Propagation& answer, Reductions& reductions) {
-  incumbent_.result.cuts += answer.cuts();
+  incumbent_.add_cuts(answer.cuts());
   if (answer.refuted()) {
     incumbent_.refute(answer.budget(), answer.budget(), Direction::kPropagation, 0);
   } else if (answer.budget() == asked_below_ && reductions.wants(asked_below_)) {

@@ -34,6 +34,7 @@ class Search {
   // After kNo: no order has a peak below this (more than the budget).
   Bytes next() const { return next_; }
   int64_t states() const { return states_; }
+  virtual int64_t work() const = 0;  // nanoseconds, about
   size_t memory() const { return memory_; }
 
  protected:

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <functional>
 #include <future>
+#include <limits>
 #include <utility>
 
 #include "order/descent.h"
@@ -26,6 +27,9 @@ constexpr int64_t kWorkPerState = 10, kLeastThreadedWork = 20, kMostThreadedWork
 constexpr int64_t kMacrosPerWork = 6;
 // Slices grow by 5/2 up to the longest, but not while searches on demand answer; from the threaded ones on, two threads
 // share them.
+constexpr int64_t kLeastSlice = 16;
+constexpr int64_t kFirstWork = 10'000;  // of a state, as long as none was expanded
+constexpr int64_t kEngines = 3;         // halves: work of a round for that of its leader
 constexpr int64_t kThreadedSlice = 30'000, kLongestSlice = 200'000;
 // Symmetries are looked for, and searches from the start make moves on demand, once a slice is so many times the first.
 constexpr int64_t kSlicesBeforeMore = 4;
@@ -50,7 +54,9 @@ class Solver {
     if (on_.beams) descent_.approach();
     const int64_t most = now_.options().most_states;
     int64_t slice = now_.options().first_slice, states = 0;
-    while (!now_.finished() && round(most > 0 ? std::min(slice, most - states) : slice)) {
+    while (!now_.finished() && !worked_enough()) {
+      slice = std::min(slice, affordable());
+      if (!round(most > 0 ? std::min(slice, most - states) : slice)) return;
       states += slice;
       if (most > 0 && states >= most) return;
       if (!engines_.answered_on_demand()) slice = std::min(slice * 5 / 2, kLongestSlice);
@@ -59,6 +65,17 @@ class Solver {
   }
 
  private:
+  bool worked_enough() const { return now_.options().most_work > 0 && affordable() < kLeastSlice; }
+
+  // States of the leading engine whose turn, with that of all others, is within the work that is left.
+  int64_t affordable() const {
+    const Result& result = now_.result;
+    if (now_.options().most_work == 0) return std::numeric_limits<int64_t>::max();
+    const int64_t states = result.states + result.beam_states;
+    const int64_t each = states > 0 ? std::max<int64_t>(1, result.work / states) : kFirstWork;
+    return (now_.options().most_work - result.work) * 2 / (kEngines * each);
+  }
+
   // A slice of states for the leading engine, and parts of one for everything else. False if that was the last round.
   bool round(int64_t slice) {
     const bool wide = (now_.peak() - now_.lower_bound()) * kWide > now_.peak();

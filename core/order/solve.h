@@ -37,6 +37,7 @@ struct Options {
   bool until_impossible = false;  // stop once it is known that none is
   double gap = 0;                 // stop once the bound is within this part of the best; 0: once they are equal
   int64_t first_slice = 2000;     // states an engine expands before the next one gets its turn
+  int64_t most_work = 0;          // nanoseconds of work, about, after which all engines stop; 0: any number
   int64_t most_states = 0;        // states of the leading engine, after which all engines stop; 0: any number
   // Bytes for which op must run before which; where they do not do, pairs that are far apart are not known.
   size_t reach_memory_bytes = size_t{256} << 20;
@@ -61,6 +62,7 @@ struct Result {
   int reduced_ops = 0;
   int64_t states = 0;  // expanded by all engines together
   int64_t beam_states = 0;
+  int64_t work = 0;    // of engines, beams and cuts: nanoseconds, about
   int64_t cuts = 0;    // propagation's included
   int symmetries = 0;  // generators found
   struct Point {

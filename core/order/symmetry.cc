@@ -10,6 +10,8 @@ namespace tide {
 
 namespace {
 
+constexpr int64_t kStep = 2;    // nanoseconds of a look at a macro that moves
+constexpr int64_t kMapped = 4;  // such looks that mapping it takes
 // Two values in one, the first and the second told apart. The order of colours decides which symmetry is looked for
 // first, so this stays what it is, for the states that a search counts to stay what they are.
 uint64_t combined(uint64_t a, uint64_t b) {
@@ -171,19 +173,22 @@ Symmetry::Symmetry(const Problem& p, int64_t work, const std::function<bool()>& 
                    [](const Generator& a, const Generator& b) { return a.size() < b.size(); });
 }
 
-void Symmetry::canonicalise(BitSet& state, std::vector<int>* image) const {
+int64_t Symmetry::canonicalise(BitSet& state, std::vector<int>* image) const {
   if (image) {
     image->resize(n_);
     std::iota(image->begin(), image->end(), 0);
   }
   std::vector<int> added;
+  int64_t steps = 0;
   for (bool changed = true; changed;) {
     changed = false;
     for (const Generator& g : generators_) {
       // The image comes first if it has the first macro in which the two differ.
       const auto differs =
           std::find_if(g.begin(), g.end(), [&](const auto& x) { return state.has(x.first) != state.has(x.second); });
+      steps += differs - g.begin() + 1;
       if (differs == g.end() || state.has(differs->first)) continue;
+      steps += kMapped * static_cast<int64_t>(g.size());
       added.clear();
       for (const auto& [to, from] : g)
         if (state.has(from)) added.push_back(to);
@@ -198,6 +203,7 @@ void Symmetry::canonicalise(BitSet& state, std::vector<int>* image) const {
       }
     }
   }
+  return steps * kStep;
 }
 
 }  // namespace tide

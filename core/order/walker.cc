@@ -37,6 +37,7 @@ void Walker::leave(int m) {
 }
 
 void Walker::run(int m) {
+  work_ += kRun;
   leave(m);
   ran_.put(m);
   hash_ ^= scatter(m);

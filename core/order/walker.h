@@ -30,6 +30,9 @@ class Walker {
   bool has_run(int m) const { return ran_.has(m); }
   int done() const { return done_; }
   uint64_t hash() const { return hash_; }
+  // Nanoseconds of work, about: macros that were run and taken back, and looked at.
+  int64_t work() const { return work_; }
+  void looked_at(size_t macros) { work_ += kLook * static_cast<int64_t>(macros); }
   Outcome outcome(int m) const {
     return p_.run(m, [this](int s) { return count_[s]; });
   }
@@ -47,10 +50,13 @@ class Walker {
   void jump(int first_word, const Word* words, int length);
 
  private:
+  static constexpr int64_t kRun = 80, kLook = 50;  // nanoseconds
+
   void enter(int m);
   void leave(int m);
 
   const Problem& p_;
+  int64_t work_ = 0;
   std::vector<int> count_;    // per shared storage, macros run that touch it
   std::vector<int> rest_;     // per shared storage, exclusive-or of the macros that touch it and have not run
   std::vector<int> missing_;  // per macro, predecessors that have not run

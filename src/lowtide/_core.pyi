@@ -128,6 +128,10 @@ class Solution:
         """States expanded by beams."""
 
     @property
+    def work(self) -> int:
+        """Nanoseconds of work of engines, beams and cuts, about."""
+
+    @property
     def cuts(self) -> int:
         """Minimum cuts, propagation's among them."""
 
@@ -164,6 +168,7 @@ def solve(
     reach_memory_bytes: int = 268435456,
     gap: float = 0.0,
     most_states: int = 0,
+    most_work: int = 0,
 ) -> Solution:
     """
     The order of least peak, from `start` on. `report` is called with (best, bound, seconds); true stops it.

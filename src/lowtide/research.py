@@ -1,7 +1,7 @@
 """Planning under rules and methods of your choice, and what belongs to it: curves, comparisons, lists, cost files.
 
-`lowtide` itself has what most users need. `plan` here takes every option there is, each for one means or one rule.
-Names are imported when they are first used.
+`lowtide` itself has what most users need. `plan` here takes every option there is, each for one transformation or one
+rule. Names are imported when they are first used.
 
 >>> import lowtide
 >>> made = lowtide.research.plan("zoo:nasnet_a_cifar", target="strict", method="own")

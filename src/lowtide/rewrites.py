@@ -84,7 +84,7 @@ TRANSFORMATIONS = (
     "offload",
     "row-streaming",
 )
-"""The names of what a plan may change (docs/means.md)."""
+"""The names of what a plan may change (docs/transformations.md)."""
 
 ALLOWED = (*TRANSFORMATIONS, "unmaterialised", "accumulate")
 """These, and settings of tiling and of concat elimination that only research has."""
@@ -217,8 +217,8 @@ class Recomputation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 class Sums(msgspec.Struct, frozen=True, kw_only=True, tag="sums", tag_field="kind"):
     """Op `op`, a norm or a mean, is computed of sums over rows: `ops`, in turn, take the place of it and of the
-    reshapes around it that are `gone` (it among them), and make `tensors`, their constants too; `docs/means.md` says
-    which."""
+    reshapes around it that are `gone` (it among them), and make `tensors`, their constants too;
+    `docs/transformations.md` says which."""
 
     op: int
     gone: list[int]
@@ -351,13 +351,13 @@ class PlanLoop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Ops that run together by row streaming; op `op` of the plan takes their place. All keys are ids, as text.
 
     The last of `ops` drives: its `parts` positions are requested one after the other, and an op runs until what the
-    next position of its reader needs is made (`docs/means.md`). `along`: of each op the axis of its access, as
-    `lowtide research probe` numbers them, or two: then a position is a pixel, the second axis inside the first. `axis`:
-    of each tensor that is kept or written position by position, its dimensions along these. `merge`: how what leaves is
-    materialised. `keep`: its line buffers, `sums`: accumulators, `kept_bytes`: of all of these where some line buffers
-    share memory, as they are never live at once. `streamed`: names of graph inputs that the caller streams in.
-    `over`: the tensor that may share bytes of an input which dies in the loop: a result, or a tensor of the plan that
-    holds all line buffers and accumulators. `behind`: bytes that it has to begin below that input, at least.
+    next position of its reader needs is made (`docs/transformations.md`). `along`: of each op the axis of its access,
+    as `lowtide research probe` numbers them, or two: then a position is a pixel, the second axis inside the first.
+    `axis`: of each tensor that is kept or written position by position, its dimensions along these. `merge`: how what
+    leaves is materialised. `keep`: its line buffers, `sums`: accumulators, `kept_bytes`: of all of these where some
+    line buffers share memory, as they are never live at once. `streamed`: names of graph inputs that the caller streams
+    in. `over`: the tensor that may share bytes of an input which dies in the loop: a result, or a tensor of the plan
+    that holds all line buffers and accumulators. `behind`: bytes that it has to begin below that input, at least.
     """
 
     op: int

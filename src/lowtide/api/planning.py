@@ -17,9 +17,9 @@ from lowtide.api.job import NO_OPTIONS, CallOptions, Job, Options, rules_of, sea
 from lowtide.api.objects import Model, Module
 from lowtide.api.problem import Problem
 from lowtide.api.profiles import with_profile
+from lowtide.api.rewrites.all_transformations import with_all_transformations
 from lowtide.api.rewrites.cutting import allowed
 from lowtide.api.rewrites.groups import groups_of, least_of
-from lowtide.api.rewrites.means import with_all_means
 from lowtide.api.rewrites.solving import check_warm_start, solve_by_moves, solve_order
 from lowtide.arguments import Example, typed
 from lowtide.cost.file import CostFile
@@ -131,8 +131,8 @@ def plan(
         ``"accumulate"``: there, parts of a convolution's sum are added by onnxruntime's own convolution, which other
         runtimes lack (under ``onnxruntime`` they are anyway); ``"recompute"``: ops run more than once, for the
         least time within the budget, by `Op.cost`; with ``"tile"`` both: of a model file, for the least work,
-        statistics over rows that are cut are added up in passes of their own (docs/means.md); of a training step whose
-        ops have labels, parts (`docs/means.md`); ``"offload"``, alone, with ``"recompute"`` or, of such a step, with
+        statistics over rows that are cut are added up in passes of their own; of a training step whose ops have
+        labels, parts (`docs/transformations.md`); ``"offload"``, alone, with ``"recompute"`` or, of such a step, with
         both: tensors are stored on the host and loaded while other ops run, by the bandwidth of `cost`; ``"merge"``,
         of such a step: products that read the same run as one where that takes less time; ``"row-streaming"``:
         ops run together row by row, for compilers that loop over rows (``target="loops"``). Nothing is changed where it
@@ -239,7 +239,7 @@ def plan_job(
     from lowtide.verify.check.plan import verify_plan
 
     began = clock.perf_counter()
-    job = with_all_means(job)
+    job = with_all_transformations(job)
     problem = job.problem()
     read = clock.perf_counter()
     limits = job.search.limits(trace, report, counted=_is_counted(job, problem))

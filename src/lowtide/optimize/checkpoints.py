@@ -63,10 +63,12 @@ class Checkpoints:
     order: tuple[int, ...]  # op ids
     limits: Limits  # when to stop
     tried: int = 0  # segments that were evaluated
+    cut_short: bool = False  # whether the limits ended a search
     _peaks: dict[tuple[Edge, int, bool, int], int | None] = field(default_factory=dict)
     _cuts: dict[Edge, list[Run]] = field(default_factory=dict)
     _sought: dict[Edge, int] = field(default_factory=dict)
     _passes: dict[tuple[int, int], Passes | None] = field(default_factory=dict)
+    _recomputed: dict[tuple[int, int], int] = field(default_factory=dict)
     _refused: dict[tuple[Edge, bool, bool], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -101,11 +103,13 @@ class Checkpoints:
 
     def recomputed(self, edge: Edge) -> int:
         """Operations that an edge recomputes."""
-        passes = self.passes(edge.begin, edge.end) if edge.how == "passes" else None
+        key, ops = (edge.begin, edge.end), self.expanded.graph.op_by_id
+        passes = self.passes(*key) if edge.how == "passes" else None
         if passes is None:
             return 0
-        ops = self.expanded.graph.op_by_id
-        return sum((ops[op].flops or 0) * times for op, times in passes.recomputed().items())
+        if key not in self._recomputed:
+            self._recomputed[key] = sum((ops[op].flops or 0) * n for op, n in passes.recomputed().items())
+        return self._recomputed[key]
 
     def _streamed(self, edge: Edge) -> int:
         """How many ops an edge runs in parts, each time counted: of equal work that with few of them is better."""
@@ -144,6 +148,7 @@ class Checkpoints:
             runs = self._all_within(path, limit)
             if runs is not None:
                 return runs
+        self.cut_short = True
         return None
 
     def _all_within(self, path: Sequence[Edge], limit: int) -> list[Run] | None:
@@ -334,11 +339,15 @@ def least(search: Checkpoints, above: int, most: int | None) -> list[Run] | None
     The search begins with small limits on work, which few paths keep. Later limits reuse what is known of the segments.
     """
     best: list[Run] | None = None
-    bounds = [int(part * search.flops) for part in _WORK]
-    for bound in [*(b for b in bounds if most is None or b < most), most]:
+    bounds = [*(int(part * search.flops) for part in _WORK if most is None or int(part * search.flops) < most), most]
+    limits = search.limits
+    for k, bound in enumerate(bounds):
+        search.limits = limits.share(1 / (len(bounds) - k))
         runs = _least_within(search, above, bound)
+        search.cut_short |= search.limits.over()
         if runs is not None:
             best, above = runs, max(run.peak for run in runs)
+    search.limits = limits
     return best
 
 

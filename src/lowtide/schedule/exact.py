@@ -20,10 +20,6 @@ from lowtide.stop import Limits, Progress, count
 SECONDS_PER_OP = 1e-4
 """What all plain orders together take; set aside from the search's time to try them where it proves nothing."""
 
-_STATE, _STATE_OF_OP = 6_000, 14
-"""Nanoseconds that a state takes, and more for each op."""
-_OTHERS = 1.5  # states of all engines for one of the engine that leads
-
 MOST_STATES = 10**9  # more states than any turn can expand: they do not fit in memory
 
 
@@ -148,11 +144,11 @@ class Exact:
             until_decided=until_decided,
             until_impossible=until_impossible,
             first_slice=self.first_slice,
-            most_states=most_states(limits, ops),
+            most_work=limits.most(1),
             report=report,
             gap=limits.gap,
         )
-        count_states(result, ops)
+        count(result.work)
         if limits.trace is not None:
             limits.trace.extend(Progress(p.best, p.bound, p.seconds) for p in result.trace)
         return result
@@ -168,16 +164,6 @@ class Exact:
         if result.proof == "cut":
             return cut_certificate(core, model, result.cut_op)
         return NoCertificate()
-
-
-def most_states(limits: Limits, ops: int) -> int:
-    """States of the leading engine that limits leave for a search of a given number of ops; 0: any number."""
-    return limits.most(int(_OTHERS * (_STATE + _STATE_OF_OP * ops)))
-
-
-def count_states(result: _core.Solution, ops: int) -> None:
-    """Count the work of a search."""
-    count((_STATE + _STATE_OF_OP * ops) * (result.states + result.beam_states))
 
 
 def _no_worse_than_plain(

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from lowtide import _core
 from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.model import MemoryModel
-from lowtide.schedule.exact import Exact, count_states
+from lowtide.schedule.exact import Exact
 from lowtide.stop import Limits, count
 
 _SIZES = (64, 128, 256, 512, 1024, 2048)
@@ -158,7 +158,7 @@ def _searched(
         most_states=states,
         report=None,
     )
-    count_states(result, len(ops))
+    count(result.work)
     if result.stopped == "interrupt":
         raise KeyboardInterrupt
     better = [ops[k] for k in result.order] if result.peak + around < peak else None

@@ -359,28 +359,25 @@ class Cutter:
         makers = [(t, self.graph.producer[t]) for _, t, _ in self.reads(op) if self.graph.producer.get(t) in axes]
         if not makers:
             return tuple(min(size, -(-size * (i + 1) // (stripes * grain)) * grain) for i in range(stripes))
-        result, at = [], 0
+        result, at, count = [], 0, -(-size // grain)
+        every = [min(size, grain * (k + 1)) for k in range(count)]
+        needs = [(self._needed(op, t, axes[op], every, self._size(m, axes[m])[0]), ends[m]) for t, m in makers]
         for i in range(stripes):
-            while at < size and all(
-                self._needed(op, t, axes[op], [min(size, at + grain)], self._size(maker, axes[maker])[0])[0]
-                <= ends[maker][i]
-                for t, maker in makers
-            ):
-                at += grain
-            at = min(at, size)
-            result.append(at)
+            while at < count and all(need[at] <= made[i] for need, made in needs):
+                at += 1
+            result.append(min(size, at * grain))
         return tuple(result)
 
     def _needed(self, op: int, tensor: int, axis: int, ends: Sequence[int], size: int) -> list[int]:
         """For each stripe of an op, the end of the rows of a tensor that it reads."""
         known = self.meaning(op)
         assert known is not None
+        rows = [known.access.aligned({axis: (0, end)})[axis][1] for end in ends]
         result = [0] * len(ends)
         for _, t, dims in self.reads(op):
             for index in dims if t == tensor else ():
                 if index is not None and index.axis == axis:
-                    for i, end in enumerate(ends):
-                        result[i] = max(result[i], needed(known, axis, index, (0, end), size)[1])
+                    result = [max(least, index.need(0, end, size)[1]) for least, end in zip(result, rows, strict=True)]
         return result
 
 

@@ -1,4 +1,4 @@
-"""Means combine freely, and a search begins with a plan that there is."""
+"""Transformations combine freely, and a search begins with a plan that there is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import lowtide
 from lowtide.api.planning import job_of
-from lowtide.api.rewrites.means import MOST_OVERHEAD, with_all_means
+from lowtide.api.rewrites.all_transformations import MOST_OVERHEAD, with_all_transformations
 from lowtide.errors import InputError
 from lowtide.plan import Plan
 from lowtide.rewrites import ALLOWED
@@ -125,7 +125,7 @@ def test_all_means_what_the_model_its_target_and_the_goal_have(
     """Nothing is refused, and what a user would have to bound is bounded."""
     if "persistent" in more:
         more = {"persistent": [lowtide.load(model).tensors[0].name]}
-    job = with_all_means(job_of(model, target=target, allow="all", **more))
+    job = with_all_transformations(job_of(model, target=target, allow="all", **more))
     assert job.allow == words
     bounded = job.costs is not None and job.costs.max_overhead == MOST_OVERHEAD
     assert bounded == ("recompute-halos" in words)
@@ -133,7 +133,7 @@ def test_all_means_what_the_model_its_target_and_the_goal_have(
 
 @pytest.mark.slow
 def test_all_is_no_worse_than_a_word_and_keeps_its_bound(model: Path) -> None:
-    """One plan of all means, and one that may run 5 % more operations."""
+    """One plan of all transformations, and one that may run 5 % more operations."""
     every = lowtide.research.plan(model, target="generic", allow="all", time=5)
     tiles = lowtide.research.plan(model, target="generic", allow="tile", time=5)
     assert every.required_bytes <= tiles.required_bytes

@@ -102,7 +102,7 @@ def test_transfers_inside_of_parts_of_unequal_rows() -> None:
 def test_merged_products_say_what_they_hold() -> None:
     """Stacked weights, by name."""
     graph = random_sibling_step(1)
-    plan = lowtide.research.plan(graph, allow="recompute,tile,merge", max_overhead=3.0, time=1)
+    plan = lowtide.research.plan(graph, allow="recompute,tile,merge", max_overhead=3.0, time=3)
     assert plan.fission is not None
     source = _check(graph, plan)
     assert len(executable(source)["STACKED"]) == 2 * len(plan.fission.merged) > 0

@@ -37,8 +37,9 @@ def plan(
 
     The order of operators and the offsets of tensors are chosen first. Then the transformations are tried that keep the
     results and that the runtime gains by: in onnxruntime tiles and concat elimination; in TFLM and LiteRT tiles; for
-    compilers also recomputation and aliasing; of torch's graphs recomputation (`docs/means.md`). `Plan.comparison` says
-    what the model takes today and with the plan. `Plan.apply` writes the model, `Plan.save` the plan.
+    compilers also recomputation and aliasing; of torch's graphs recomputation (`docs/transformations.md`).
+    `Plan.comparison` says what the model takes today and with the plan. `Plan.apply` writes the model, `Plan.save` the
+    plan.
 
     Parameters
     ----------

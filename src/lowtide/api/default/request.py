@@ -12,7 +12,7 @@ from lowtide.api.job import Job, check_time
 from lowtide.api.models import load, user_function
 from lowtide.api.objects import Model, is_program
 from lowtide.api.planning import job_of, plan_job
-from lowtide.api.rewrites.means import MOST_OVERHEAD, with_all_means
+from lowtide.api.rewrites.all_transformations import MOST_OVERHEAD, with_all_transformations
 from lowtide.errors import FreeDimensionError, InputError
 from lowtide.graph import Graph, Kind
 from lowtide.names import did_you_mean
@@ -167,7 +167,7 @@ class Request:
         job = replace(job, search=replace(job.search, timed=self.timed))
         if not changes:
             return job
-        job = with_all_means(job)
+        job = with_all_transformations(job)
         names = tuple(t for t in job.allow if (self.only is None or t in self.only) and t not in self.without)
         if self.runs_in_onnxruntime:  # its plans have a bound on operators, which recomputation lacks
             names = tuple(name for name in names if name != "recompute")

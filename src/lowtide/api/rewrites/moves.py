@@ -25,7 +25,7 @@ class NestTiles(Move[Answer]):
     """Tiles the lowered graph of a plan: a level on top of those that it has."""
 
     user: CutSearch  # the search for tiles of the user's own graph
-    means: frozenset[str] = _NESTED
+    transformations: frozenset[str] = _NESTED
 
     def find(self, search: CutSearch) -> Answer | None:
         """The best plan with regions along the order."""
@@ -38,7 +38,7 @@ class NestTiles(Move[Answer]):
         job, user = self.user.job, self.user
         if base.parts is None:
             return None
-        job = replace(job, allow=tuple(word for word in job.allow if word in self.means))
+        job = replace(job, allow=tuple(word for word in job.allow if word in self.transformations))
         search = CutSearch(job, user.goal, base.problem, base, limits, user=user, first=base.parts)
         found = self.find(search)
         if search.interrupted:
@@ -50,7 +50,7 @@ class NestTiles(Move[Answer]):
 class TilePeak(NestTiles):
     """Tiles the lowered graph of a plan where it is highest: a few operators, and no others."""
 
-    means: frozenset[str] = frozenset({"tile"})
+    transformations: frozenset[str] = frozenset({"tile"})
 
     def find(self, search: CutSearch) -> Answer | None:
         """The best plan with short regions at the peak."""

@@ -49,11 +49,11 @@ class MultiPass(Move[Answer]):
     def propose(self, base: Answer, limits: Limits) -> Answer | None:
         """The plan of least work within the budget, or the lowest within the bound on the work."""
         job, goal, checkpoints = self.tiles.job, self.tiles.goal, self.checkpoints
-        checkpoints.limits = limits.share(1 - _PLAN)
+        checkpoints.limits, checkpoints.cut_short = limits.share(1 - _PLAN), False
         bound = most_overhead(job)
         most = None if bound is None else int(Fraction(str(bound)) * checkpoints.flops)
         best = _passed(job, goal, checkpoints, base, most, limits)
-        self.unfinished = checkpoints.limits.over()
+        self.unfinished = checkpoints.cut_short
         if best is base:
             return None
         figures = {

@@ -1,4 +1,4 @@
-"""A loop of a plan, position by position, as the checker works it out from `docs/means.md`.
+"""A loop of a plan, position by position, as the checker works it out from `docs/transformations.md`.
 
 The driving op's positions are requested one after the other. Before an op runs a position, it requests what that
 position needs and is not made, operand by operand. When a position is made, ops of which the driving op needs nothing

@@ -19,7 +19,7 @@ MOST_OVERHEAD = 0.05
 """Part of a model's operations that may be recomputed where a call bounds neither them nor the memory."""
 
 
-def with_all_means(job: Job) -> Job:
+def with_all_transformations(job: Job) -> Job:
     """The job with every change by name, and its model read; the job itself if it names its changes."""
     if job.allow != (ALL,):
         return job
