@@ -12,7 +12,7 @@ import pytest
 import lowtide
 from lowtide.api import planning
 from lowtide.api.measuring import _TRIES
-from lowtide.api.rewrites.decisions import part_graph
+from lowtide.api.moves.decisions import part_graph
 from lowtide.cli import main
 from lowtide.cost.file import read_cost
 from lowtide.cost.model import CostModel

@@ -138,7 +138,7 @@ def test_plans_with_siblings_as_one_compute_what_the_workloads_do(
     name: str, how: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In parts and again, with tensors that leave memory and without; the step as it stands has next to no time."""
-    monkeypatch.setattr("lowtide.api.rewrites.fissioning._APART", 0.001)
+    monkeypatch.setattr("lowtide.api.moves.fissioning._APART", 0.001)
     graph = zoo.build(f"{name}:{SMALL[name]}").graph()
     for words in ("recompute,tile,merge", "recompute,tile,offload,merge"):
         plan = lowtide.research.plan(graph, allow=words, time=3.0, **how)  # type: ignore[arg-type]

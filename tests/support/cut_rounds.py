@@ -8,8 +8,8 @@ from pathlib import Path
 from lowtide.api.answer import assemble
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Search
+from lowtide.api.moves.decisions import as_rewrites, exactness, looser
 from lowtide.api.problem import Problem, Rules
-from lowtide.api.rewrites.decisions import as_rewrites, exactness, looser
 from lowtide.graph import Graph
 from lowtide.plan import Plan
 from lowtide.read import read_model

@@ -10,8 +10,8 @@ from lowtide.analyse.storage import memory_model
 from lowtide.api.answer import assemble
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Job, Search
+from lowtide.api.moves.fissioning import _Step
 from lowtide.api.problem import Rules
-from lowtide.api.rewrites.fissioning import _Step
 from lowtide.cost.labelled import estimated
 from lowtide.graph import Graph
 from lowtide.ops.links import axis_classes, linked

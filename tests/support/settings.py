@@ -35,7 +35,7 @@ for _name, _seconds in (("SECONDS", 0.05), ("SETTLED_SECONDS", 0.1)):
     setattr(import_module("lowtide.api.default.onnx"), _name, _seconds)
 
 # Models of tests are small: a search that gained nothing for a second gains nothing in five.
-for _name in ("api.rewrites.cut_search", "api.rewrites.cut_orders"):
+for _name in ("api.moves.cut_search", "api.moves.cut_orders"):
     import_module(f"lowtide.{_name}").PATIENCE_SECONDS = 1.0
 
 # The same goes for a plan of the front door that names no time: two seconds of work of each search, instead of ten.

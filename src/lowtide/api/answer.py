@@ -170,7 +170,7 @@ def _exactness_of_clones(graph: Graph, clones: Iterable[int]) -> Exactness | Non
 
 def _rounds(answer: Answer) -> list[PlanRound]:
     """The rounds of cuts before the last."""
-    from lowtide.api.rewrites.decisions import as_rewrites
+    from lowtide.api.moves.decisions import as_rewrites
 
     return [
         PlanRound(

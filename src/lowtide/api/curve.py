@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from lowtide.api.costs import Costs, find_costs
 from lowtide.api.goals import OneArena
 from lowtide.api.job import NO_OPTIONS, Job, Search
+from lowtide.api.moves.cut_search import arena_bytes
+from lowtide.api.moves.cutting import check_format
 from lowtide.api.objects import Model
 from lowtide.api.problem import Rules
-from lowtide.api.rewrites.cut_search import arena_bytes
-from lowtide.api.rewrites.cutting import check_format
 from lowtide.arguments import typed
 from lowtide.cost.file import CostFile
 from lowtide.optimize.curve import Curve, CurvePoint

@@ -98,7 +98,7 @@ def export(
 
 def layout_of(plan: Plan, model: Graph | str | Path, target: str | Target = "auto", dims: Dims = NO_DIMS) -> ArenaMap:
     """Where every tensor of a plan is, and when. Raises as `export`."""
-    from lowtide.api.rewrites.decisions import part_graph
+    from lowtide.api.moves.decisions import part_graph
     from lowtide.verify.check.parts import has_cuts
     from lowtide.write.arena_map import map_of_plan
     from lowtide.write.slots import check_order
@@ -131,7 +131,7 @@ def planned_graph(plan: Plan, model: Graph | str | Path, dims: Dims = NO_DIMS) -
 
 def buffer_plan_of(plan: Plan, model: Graph | str | Path) -> bytes:
     """A plan as TFLM's `BufferPlan`, in a C++ header. Raises `InputError`: no plan for TFLM, or for another model."""
-    from lowtide.api.rewrites.decisions import part_graph
+    from lowtide.api.moves.decisions import part_graph
     from lowtide.runtimes.registry import runtime_of
     from lowtide.runtimes.tflm.offline import offline_offsets
     from lowtide.verify.check.parts import has_cuts

@@ -298,8 +298,8 @@ class _Measuring:
 
     def planned(self, version: str, bound: float) -> _Tried | None:
         """The plan within a bound by what is known so far; None if it cuts nothing."""
+        from lowtide.api.moves.decisions import levels, part_graph
         from lowtide.api.planning import plan
-        from lowtide.api.rewrites.decisions import levels, part_graph
         from lowtide.transform.cut import Cutter
 
         graph, seconds = self.cutter.graph, self.search().seconds

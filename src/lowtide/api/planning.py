@@ -14,13 +14,13 @@ from lowtide.api.costs import find_costs
 from lowtide.api.exported import given as exported
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
 from lowtide.api.job import NO_OPTIONS, CallOptions, Job, Options, rules_of, search_of
+from lowtide.api.moves.all_transformations import with_all_transformations
+from lowtide.api.moves.cutting import allowed
+from lowtide.api.moves.groups import groups_of, least_of
+from lowtide.api.moves.solving import check_warm_start, solve_by_moves, solve_order
 from lowtide.api.objects import Model, Module
 from lowtide.api.problem import Problem
 from lowtide.api.profiles import with_profile
-from lowtide.api.rewrites.all_transformations import with_all_transformations
-from lowtide.api.rewrites.cutting import allowed
-from lowtide.api.rewrites.groups import groups_of, least_of
-from lowtide.api.rewrites.solving import check_warm_start, solve_by_moves, solve_order
 from lowtide.arguments import Example, typed
 from lowtide.cost.file import CostFile
 from lowtide.errors import InputError

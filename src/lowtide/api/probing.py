@@ -143,7 +143,7 @@ def probe_cuts(graph: Graph, plan: Plan) -> str:
 
 def _kinds_of_cuts(graph: Graph, plan: Plan) -> list[tuple[Cutter, Cut]]:
     """Of every kind of cut the one of the smallest op; what a concat does is not run where it is eliminated."""
-    from lowtide.api.rewrites.decisions import all_cuts
+    from lowtide.api.moves.decisions import all_cuts
     from lowtide.rewrites import in_parts
 
     kinds: dict[tuple[object, ...], tuple[int, Cutter, Cut]] = {}

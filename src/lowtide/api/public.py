@@ -15,6 +15,7 @@ from lowtide.api.job import Job, Search
 from lowtide.api.kernels import choices_to_show, kernel_choices
 from lowtide.api.measuring import measure
 from lowtide.api.models import load
+from lowtide.api.moves.front import front
 from lowtide.api.placing import Placement, allocate
 from lowtide.api.planning import method_name, plan, plan_job, too_small
 from lowtide.api.probing import probe
@@ -31,7 +32,6 @@ from lowtide.api.reporting import (
     report,
     to_pandas,
 )
-from lowtide.api.rewrites.front import front
 from lowtide.api.running import run
 from lowtide.api.sharing import Shared, share
 from lowtide.api.size_table import plan_sizes

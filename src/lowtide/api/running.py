@@ -145,11 +145,11 @@ def _onnx_files(
     if planned is None:
         planned = folder / "planned.onnx"
         if recomputes_ops(plan.rewrites):
-            from lowtide.api.rewrites.repeated import write_repeated
+            from lowtide.api.moves.repeated import write_repeated
 
             write_repeated(plan, original, planned, dims=dims, copy_external=True)
         elif in_parts(plan.rewrites):
-            from lowtide.api.rewrites.decisions import write_parts
+            from lowtide.api.moves.decisions import write_parts
 
             write_parts(plan, original, planned, dims=dims, copy_external=True)
         else:
@@ -196,7 +196,7 @@ def _run_tflite(model: Path, planned: str | Path | None, plan: Plan, folder: Pat
     if planned is None:
         planned = folder / "planned.tflite"
         if in_parts(plan.rewrites):
-            from lowtide.api.rewrites.decisions import write_parts
+            from lowtide.api.moves.decisions import write_parts
 
             write_parts(plan, model, planned)
         else:

@@ -18,10 +18,10 @@ from lowtide.analyse.inspect import Rung
 from lowtide.api.answer import op_ids
 from lowtide.api.goals import FastMemory, OneArena
 from lowtide.api.job import NO_OPTIONS, CallOptions, Job, Options, Search, rules_of, search_of
+from lowtide.api.moves.cut_search import arena_bytes, runtime_bytes
+from lowtide.api.moves.cut_spilling import CutSpilling
 from lowtide.api.objects import Model
 from lowtide.api.problem import Problem, Rules
-from lowtide.api.rewrites.cut_search import arena_bytes, runtime_bytes
-from lowtide.api.rewrites.cut_spilling import CutSpilling
 from lowtide.arguments import typed
 from lowtide.errors import InputError, sound
 from lowtide.names import did_you_mean

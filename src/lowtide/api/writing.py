@@ -169,11 +169,11 @@ def _write_model(plan: Plan, model: str | Path, files: PlanFiles, folder: Path, 
     else:
         _same_model(plan, source)
     if recomputes:
-        from lowtide.api.rewrites.repeated import write_repeated
+        from lowtide.api.moves.repeated import write_repeated
 
         write_repeated(plan, source, files.out, copy_external=files.copy_external, outputs=outputs)
     elif in_parts(plan.rewrites):
-        from lowtide.api.rewrites.decisions import write_parts
+        from lowtide.api.moves.decisions import write_parts
 
         write_parts(plan, source, files.out, dims=dims, copy_external=files.copy_external, outputs=outputs)
     else:

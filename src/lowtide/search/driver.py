@@ -2,7 +2,7 @@
 
     opening -> incumbent -> the move that gained the most when it last had a turn -> incumbent -> ...
 
-Which moves a call has is not decided here (`lowtide.api.rewrites.solving`). A move gets the base, with the changes that
+Which moves a call has is not decided here (`lowtide.api.moves.solving`). A move gets the base, with the changes that
 other moves made of it. Its plan may be built on the base, or start from the user's graph. Each move has one turn on a
 base; a better base gives every move another turn, and a move whose turn ended before it was done waits for a longer
 one.

@@ -5,8 +5,8 @@
           -> the same for each further level, from the graph that results
           -> aliases, the order
 
-Plan readers and model writers (`api/rewrites/decisions.py`), warm starts (`solving.py`) and passes (`passed.py`) lower
-here. The proposers of the search (`api/rewrites/cut_search.py`, `optimize/`) call the functions of a level themselves.
+Plan readers and model writers (`api/moves/decisions.py`), warm starts (`solving.py`) and passes (`passed.py`) lower
+here. The proposers of the search (`api/moves/cut_search.py`, `optimize/`) call the functions of a level themselves.
 A lowered graph names the origin of each of its operators and tensors in the graph that was lowered (`PartGraph`).
 """
 

@@ -13,8 +13,8 @@ import pytest
 
 import lowtide
 from lowtide.api.answer import Answer
-from lowtide.api.rewrites import multi_pass
-from lowtide.api.rewrites.cut_search import CutSearch
+from lowtide.api.moves import multi_pass
+from lowtide.api.moves.cut_search import CutSearch
 from lowtide.cli import main
 from lowtide.errors import InputError, VerificationError
 from lowtide.plan import Plan, from_json

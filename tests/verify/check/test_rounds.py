@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 import lowtide
+from lowtide.api.moves.nest_and_alias import NestTiles, TilePeak
 from lowtide.api.reporting import plan_html
-from lowtide.api.rewrites.moves import NestTiles, TilePeak
 from lowtide.errors import InputError, VerificationError
 from lowtide.plan import Plan, from_json
 from lowtide.report.text import plan_text

@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from lowtide.api.rewrites.merging import _as_planned
+from lowtide.api.moves.merging import _as_planned
 from lowtide.errors import VerificationError
 from lowtide.fission_plan import PlanMerge
 from lowtide.graph import Graph, Kind, Op

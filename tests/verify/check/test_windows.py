@@ -20,8 +20,8 @@ from lowtide.verify.check.parts import parted
 
 pytest.importorskip("ai_edge_litert", reason="networks are built with its schema, which is not installed")
 from lowtide.api.answer import Answer, assemble
+from lowtide.api.moves.decisions import as_rewrites
 from lowtide.api.problem import Problem, Rules
-from lowtide.api.rewrites.decisions import as_rewrites
 from lowtide.graph import Graph
 from lowtide.transform.parts import PartGraph, apply
 from support.tflite_builder import SAME, VALID, Net

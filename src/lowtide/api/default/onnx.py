@@ -26,8 +26,8 @@ import msgspec
 from lowtide.api.default.process import empty_session, predicted_process
 from lowtide.api.default.request import Request, Tell
 from lowtide.api.models import load
+from lowtide.api.moves.all_transformations import MOST_OVERHEAD
 from lowtide.api.optimized import OptimizedFile, optimized_file
-from lowtide.api.rewrites.all_transformations import MOST_OVERHEAD
 from lowtide.api.writing import PlanFiles, write_all
 from lowtide.comparison import Comparison, ProcessMemory, Weights
 from lowtide.graph import Kind

@@ -10,9 +10,9 @@ from typing import Any
 
 from lowtide.api.job import Job, check_time
 from lowtide.api.models import load, user_function
+from lowtide.api.moves.all_transformations import MOST_OVERHEAD, with_all_transformations
 from lowtide.api.objects import Model, is_program
 from lowtide.api.planning import job_of, plan_job
-from lowtide.api.rewrites.all_transformations import MOST_OVERHEAD, with_all_transformations
 from lowtide.errors import FreeDimensionError, InputError
 from lowtide.graph import Graph, Kind
 from lowtide.names import did_you_mean

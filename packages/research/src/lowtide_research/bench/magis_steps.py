@@ -6,9 +6,9 @@ from typing import Any
 
 import lowtide
 from lowtide.analyse.storage import memory_model
+from lowtide.api.moves.merging import merged_step
+from lowtide.api.moves.swapping import numbers
 from lowtide.api.problem import Problem
-from lowtide.api.rewrites.merging import merged_step
-from lowtide.api.rewrites.swapping import numbers
 from lowtide.cost.file import CostFile, read_cost, stand_in
 from lowtide.cost.labelled import estimated, priced
 from lowtide.graph import Graph

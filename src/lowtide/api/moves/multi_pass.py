@@ -18,7 +18,7 @@ from lowtide.search.driver import Move
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:
-    from lowtide.api.rewrites.cut_search import CutSearch
+    from lowtide.api.moves.cut_search import CutSearch
     from lowtide.optimize.checkpoints import Checkpoints, Run
     from lowtide.transform.passed import Passed
 
@@ -98,7 +98,7 @@ def _passed(
 
 def _answer(job: Job, goal: OneArena, checkpoints: Checkpoints, runs: list[Run], limits: Limits) -> Answer:
     """The plan of some segments."""
-    from lowtide.api.rewrites.decisions import as_rewrites, exactness
+    from lowtide.api.moves.decisions import as_rewrites, exactness
     from lowtide.transform.cut import Cutter
 
     user = checkpoints.memory.graph

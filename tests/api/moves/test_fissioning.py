@@ -14,7 +14,7 @@ import pytest
 import lowtide
 from lowtide.analyse.storage import memory_model
 from lowtide.api.answer import Answer
-from lowtide.api.rewrites import fissioning
+from lowtide.api.moves import fissioning
 from lowtide.cost.file import stand_in
 from lowtide.errors import InputError, VerificationError
 from lowtide.optimize.step_regions import why_no_batches

@@ -12,10 +12,10 @@ import msgspec
 from lowtide.api.answer import Answer, PlanKeys, assemble
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
+from lowtide.api.moves.recomputing import RecomputeCall, placed, recomputation_keys
+from lowtide.api.moves.swapping import Host, numbers
 from lowtide.api.problem import Problem
 from lowtide.api.profiles import with_profile
-from lowtide.api.rewrites.recomputing import RecomputeCall, placed, recomputation_keys
-from lowtide.api.rewrites.swapping import Host, numbers
 from lowtide.fission_plan import PlanFission
 from lowtide.rewrites import Recompute
 from lowtide.stop import Limits

@@ -13,10 +13,10 @@ from lowtide.analyse.liveness import largest_single_op
 from lowtide.api.answer import Answer, PlanKeys
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
+from lowtide.api.moves.cut_orders import PartOrders, Proposal
+from lowtide.api.moves.decisions import as_rewrites, exactness, looser
+from lowtide.api.moves.peak_rounds import PeakTiles
 from lowtide.api.problem import Problem
-from lowtide.api.rewrites.cut_orders import PartOrders, Proposal
-from lowtide.api.rewrites.decisions import as_rewrites, exactness, looser
-from lowtide.api.rewrites.peak_rounds import PeakTiles
 from lowtide.graph import MAX_BYTES, Graph
 from lowtide.rewrites import Exactness, PlanHalos, Sections
 from lowtide.stop import PATIENCE_SECONDS, Limits

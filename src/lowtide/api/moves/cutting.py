@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from lowtide.api.answer import Answer, PlanKeys
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
+from lowtide.api.moves.multi_pass import MultiPass, check_multi_pass
+from lowtide.api.moves.nest_and_alias import NestTiles, TilePeak
 from lowtide.api.problem import Problem
-from lowtide.api.rewrites.moves import NestTiles, TilePeak
-from lowtide.api.rewrites.multi_pass import MultiPass, check_multi_pass
 from lowtide.errors import InputError
 from lowtide.names import did_you_mean
 from lowtide.rewrites import ALL, ALLOWED, RENAMED, RegionBound
@@ -20,7 +20,7 @@ from lowtide.stop import Limits
 from lowtide.target import Target
 
 if TYPE_CHECKING:
-    from lowtide.api.rewrites.cut_search import CutSearch
+    from lowtide.api.moves.cut_search import CutSearch
 
 ORDER, _BOUND, _SECTIONS = 0.2, 0.1, 0.5
 """Shares of the time after which the search for the uncut graph's order is over, that of each bound over all cuts, and
@@ -69,7 +69,7 @@ def tile_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tu
 
     Raises `InputError`: the model is in a format whose ops cannot be cut.
     """
-    from lowtide.api.rewrites.cut_search import CutSearch
+    from lowtide.api.moves.cut_search import CutSearch
     from lowtide.transform.statistics import statistics
 
     recomputes = "recompute" in job.allow
@@ -164,7 +164,7 @@ def _by_sections(search: CutSearch, *, least: bool) -> CutSearch | None:
 
     `least`: whether no cuts of the unmodified graph need less than its best order.
     """
-    from lowtide.api.rewrites.cut_search import CutSearch
+    from lowtide.api.moves.cut_search import CutSearch
     from lowtide.transform.sections import by_sections, products
 
     job, problem, limits = search.job, search.problem, search.limits

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import lowtide
-from lowtide.api.rewrites.groups import groups_of
+from lowtide.api.moves.groups import groups_of
 from lowtide.errors import InputError
 from support.small_models import onnx_file
 from support.tflite_nets import pyramid

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from lowtide.api.answer import Answer, PlanKeys
 from lowtide.api.goals import FastMemory, OneArena
 from lowtide.api.job import Job, check_unlimited
+from lowtide.api.moves.cut_spilling import traffic_moves
+from lowtide.api.moves.cutting import ORDER, tile_moves
+from lowtide.api.moves.fissioning import step_moves
+from lowtide.api.moves.looping import loop_moves
+from lowtide.api.moves.nest_and_alias import Alias
+from lowtide.api.moves.objective import objective_of
+from lowtide.api.moves.recomputing import recompute_moves
 from lowtide.api.problem import Problem
-from lowtide.api.rewrites.cut_spilling import traffic_moves
-from lowtide.api.rewrites.cutting import ORDER, tile_moves
-from lowtide.api.rewrites.fissioning import step_moves
-from lowtide.api.rewrites.looping import loop_moves
-from lowtide.api.rewrites.moves import Alias
-from lowtide.api.rewrites.objective import objective_of
-from lowtide.api.rewrites.recomputing import recompute_moves
 from lowtide.errors import InputError
 from lowtide.rewrites import ALL
 from lowtide.schedule.order import Fixed
@@ -109,7 +109,7 @@ def check_warm_start(job: Job) -> None:
 
 def _warm(job: Job, problem: Problem) -> tuple[Decision, PartGraph]:
     """What the plan decided that the search begins with, and its lowered graph in its order, tensors apart."""
-    from lowtide.api.rewrites.decisions import decision_of
+    from lowtide.api.moves.decisions import decision_of
     from lowtide.transform.lower import lower
 
     plan, graph = job.warm_start, problem.graph
@@ -125,7 +125,7 @@ def _warm(job: Job, problem: Problem) -> tuple[Decision, PartGraph]:
 
 def _starts(job: Job, problem: Problem, limits: Limits) -> list[Answer]:
     """The plan that the search begins with, rebuilt without aliases, then with them; empty: there is none."""
-    from lowtide.api.rewrites.decisions import as_rewrites
+    from lowtide.api.moves.decisions import as_rewrites
 
     plan = job.warm_start
     if plan is None:

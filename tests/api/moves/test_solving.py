@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import lowtide
+from lowtide.api.moves.all_transformations import MOST_OVERHEAD, with_all_transformations
 from lowtide.api.planning import job_of
-from lowtide.api.rewrites.all_transformations import MOST_OVERHEAD, with_all_transformations
 from lowtide.errors import InputError
 from lowtide.plan import Plan
 from lowtide.rewrites import ALLOWED

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from lowtide.api.costs import find_costs
 from lowtide.api.goals import OneArena
 from lowtide.api.job import NO_OPTIONS, Job, Search
+from lowtide.api.moves.cutting import allowed
+from lowtide.api.moves.fissioning import step_front
+from lowtide.api.moves.swapping import Host, host_of, moved_tensors
 from lowtide.api.objects import Model
 from lowtide.api.problem import Problem, Rules
-from lowtide.api.rewrites.cutting import allowed
-from lowtide.api.rewrites.fissioning import step_front
-from lowtide.api.rewrites.swapping import Host, host_of, moved_tensors
 from lowtide.arguments import typed
 from lowtide.cost.file import CostFile
 from lowtide.errors import InputError

@@ -6,14 +6,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lowtide.api.rewrites.recomputing import RecomputeCall, repeated
-from lowtide.api.rewrites.swapping import Host, numbers
+from lowtide.api.moves.recomputing import RecomputeCall, repeated
+from lowtide.api.moves.swapping import Host, numbers
 from lowtide.optimize.recompute.method import shares_storages
 from lowtide.optimize.recompute.pofo import Pofo
 
 if TYPE_CHECKING:
     from lowtide.api.costs import Costs
-    from lowtide.api.rewrites.step_plans import StepPlans
+    from lowtide.api.moves.step_plans import StepPlans
     from lowtide.optimize.parted import Found, Parted
     from lowtide.optimize.recompute.method import RecomputeMethod
 

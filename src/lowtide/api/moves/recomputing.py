@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, ClassVar
 from lowtide.api.answer import Answer, PlanKeys
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
+from lowtide.api.moves.objective import objective_of
+from lowtide.api.moves.roomier import roomier
+from lowtide.api.moves.swapping import Host, host_of, moved_tensors
 from lowtide.api.problem import Problem
-from lowtide.api.rewrites.objective import objective_of
-from lowtide.api.rewrites.roomier import roomier
-from lowtide.api.rewrites.swapping import Host, host_of, moved_tensors
 from lowtide.errors import InputError
 from lowtide.ops.meaning import rounds_by_neighbours
 from lowtide.rewrites import Recomputation, Recompute, Rewrite

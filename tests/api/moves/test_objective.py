@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from lowtide.api.answer import Answer
-from lowtide.api.rewrites.objective import LeastMemory, LeastTraffic
+from lowtide.api.moves.objective import LeastMemory, LeastTraffic
 
 
 def _plan(required: int, work: float = 0.0, ops: int = 1, above_limit: int = 0, **keys: Any) -> Answer:

@@ -14,7 +14,7 @@ from lowtide.search.driver import Move
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:
-    from lowtide.api.rewrites.cut_search import CutSearch
+    from lowtide.api.moves.cut_search import CutSearch
     from lowtide.transform.alias import Aliases
 
 _NESTED = frozenset({"tile", "recompute-halos"})  # what tiles may do of a graph that is tiled already
@@ -33,7 +33,7 @@ class NestTiles(Move[Answer]):
 
     def propose(self, base: Answer, limits: Limits) -> Answer | None:
         """The best plan with one more level of tiles."""
-        from lowtide.api.rewrites.cut_search import CutSearch
+        from lowtide.api.moves.cut_search import CutSearch
 
         job, user = self.user.job, self.user
         if base.parts is None:

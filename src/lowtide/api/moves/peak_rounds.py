@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from lowtide.analyse.liveness import largest_single_op, profile
+from lowtide.api.moves.cut_orders import Proposal
 from lowtide.api.problem import Problem
-from lowtide.api.rewrites.cut_orders import Proposal
 from lowtide.optimize.regions import PeakCuts
 from lowtide.stop import Limits
 from lowtide.transform.cut import Cutter

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from lowtide.api.answer import Answer, PlanKeys
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
+from lowtide.api.moves.bounding import bound_on_plans
+from lowtide.api.moves.merging import merged_step
+from lowtide.api.moves.objective import objective_of
+from lowtide.api.moves.step_plans import ORDERS, Placed, StepPlans, until
+from lowtide.api.moves.subsets import reached
+from lowtide.api.moves.swapping import bandwidth_of, costs_of_step
 from lowtide.api.problem import Problem
-from lowtide.api.rewrites.bounding import bound_on_plans
-from lowtide.api.rewrites.merging import merged_step
-from lowtide.api.rewrites.objective import objective_of
-from lowtide.api.rewrites.step_plans import ORDERS, Placed, StepPlans, until
-from lowtide.api.rewrites.subsets import reached
-from lowtide.api.rewrites.swapping import bandwidth_of, costs_of_step
 from lowtide.errors import InputError
 from lowtide.fission_plan import PlanFamily, PlanMerge, StepFission
 from lowtide.graph import Graph, Kind

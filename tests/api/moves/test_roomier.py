@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from lowtide.analyse.liveness import profile
+from lowtide.api.moves.roomier import roomier
+from lowtide.api.moves.swapping import moved_tensors, numbers
 from lowtide.api.problem import Problem
-from lowtide.api.rewrites.roomier import roomier
-from lowtide.api.rewrites.swapping import moved_tensors, numbers
 from lowtide.cost.file import stand_in
 from lowtide.cost.labelled import priced
 from lowtide.optimize.parted import unmodified

@@ -22,12 +22,12 @@ from lowtide.analyse.liveness import alone
 from lowtide.api.answer import Answer
 from lowtide.api.goals import FastMemory, OneArena
 from lowtide.api.job import NO_OPTIONS, Job
+from lowtide.api.moves.cut_search import CutSearch
+from lowtide.api.moves.cutting import check_format
+from lowtide.api.moves.decisions import as_rewrites, exactness
+from lowtide.api.moves.nest_and_alias import NestTiles, TilePeak
+from lowtide.api.moves.objective import LeastTraffic, objective_of
 from lowtide.api.problem import Problem
-from lowtide.api.rewrites.cut_search import CutSearch
-from lowtide.api.rewrites.cutting import check_format
-from lowtide.api.rewrites.decisions import as_rewrites, exactness
-from lowtide.api.rewrites.moves import NestTiles, TilePeak
-from lowtide.api.rewrites.objective import LeastTraffic, objective_of
 from lowtide.errors import InputError
 from lowtide.graph import Kind
 from lowtide.rewrites import Exactness
