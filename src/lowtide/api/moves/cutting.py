@@ -96,9 +96,9 @@ def tile_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tu
     _say_bound(opening.keys, bounds)
     moves: list[Move[Answer]] = [Tile(search, bounds)]
     moves += [TilePeak(search), NestTiles(search)] if "nest-tiles" in job.allow else []
-    if recomputes:  # soon where norms keep operators from being tiled
+    if recomputes:  # first where norms keep operators from being tiled; within a budget tiles alone may be enough
         norms = any(s.groups for s in statistics(problem.graph))
-        moves.insert(1 if norms else len(moves), MultiPass(search))
+        moves.insert(len(moves) if not norms else 0 if goal.budget is None else 1, MultiPass(search))
     return opening, moves
 
 
