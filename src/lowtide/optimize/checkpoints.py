@@ -209,7 +209,7 @@ class Checkpoints:
             return Run(edge, max(self.footprint[a.position : b.position], default=0))
         if edge.how == "cut":
             return self._cut(edge, limit)
-        slope, former = 0, 0
+        slope, former = 0, None
         for rows in _ROWS:
             if slope and max(a.size, b.size) + slope * rows > limit * 1.1:
                 continue  # what a row takes is known, about
@@ -219,9 +219,12 @@ class Checkpoints:
             if peak <= limit:
                 return Run(edge, peak, rows)
             slope = (peak - max(a.size, b.size)) // (2 * rows)
-            if self.limits.over() or 0 < former <= peak * _NEAR:
-                return None  # narrower stripes need no less
-            former = peak
+            # Bytes of an op are linear in the rows, so the peak is convex, about: no stripes need less than the line
+            # through two of them says of none.
+            least = 0 if former is None else peak - rows * (former[1] - peak) / (former[0] - rows)
+            if self.limits.over() or least > limit:
+                return None
+            former = (rows, peak)
         return None
 
     def _cut(self, edge: Edge, limit: int) -> Run | None:
