@@ -95,6 +95,7 @@ class ProgressLine:
         self._began = self._last_sign = time.monotonic()
         self._last_report = 0.0
         self._last = "working"
+        self._lowest: dict[str, int] = {}  # bytes by label, since it was last said what is done
         self._shown = False
         self._kept = 0  # lines of what is shown until there is something better
         self._over = threading.Event()
@@ -120,6 +121,8 @@ class ProgressLine:
     def __call__(self, progress: Progress, label: str = "") -> None:
         """Say it, if it is time to."""
         best, bound = progress.best_bytes, progress.bound_bytes
+        if best:
+            best = self._lowest[label] = min(best, self._lowest.get(label, best))
         words = [progress.phase] if progress.phase else []
         words += [f"lowest peak so far {format_size(best)}"] if best else []
         if best > bound > 0:
@@ -144,11 +147,13 @@ class ProgressLine:
     def doing(self, text: str) -> None:
         """What goes on from now, where nothing reports how far it is."""
         self.clear()
+        self._lowest.clear()
         self._last_sign, self._last = time.monotonic(), text
 
     def message(self, text: str) -> None:
         """A line that stays, such as a row of a benchmark that is done."""
         self.clear()
+        self._lowest.clear()
         self._last_sign, self._last = time.monotonic(), "working"
         if not self._quiet:
             say(text)
