@@ -28,7 +28,8 @@ def test_exit_statuses_reach_the_shell(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_ctrl_c_writes_the_best_plan(tmp_path: Path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_writes_the_best_plan(number: signal.Signals, tmp_path: Path):
     """The search stops at once, the plan so far is written and holds, status 130."""
     path, plan_file = graph_file(tmp_path, matrix_product(6)), tmp_path / "p.json"
     out = tmp_path / "o.graph.json"
@@ -36,7 +37,7 @@ def test_ctrl_c_writes_the_best_plan(tmp_path: Path):
     with subprocess.Popen([*COMMAND, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         assert b"lowest peak so far" in process.stderr.readline()  # the search has run for two seconds
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         process.communicate(timeout=20)
     assert process.returncode == 130
     made = json.loads(plan_file.read_text())

@@ -27,7 +27,7 @@ from lowtide.errors import InputError
 from lowtide.plan import Plan, Seconds, read_plan
 from lowtide.rewrites import TensorAlias
 from lowtide.sizes import NO_DIMS, Size, parse_gap
-from lowtide.stop import Limits, Progress
+from lowtide.stop import Limits, Progress, noting
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -243,7 +243,12 @@ def plan_job(
     problem = job.problem()
     read = clock.perf_counter()
     limits = job.search.limits(trace, report, counted=_is_counted(job, problem))
-    answer = _solve(job, problem, limits)
+    with noting(limits.interrupt):
+        answer = _solve(job, problem, limits)
+    if limits.interrupt.seen:  # also where a search forgot it
+        status = answer.keys["status"]
+        status = "over_budget" if status == "impossible" else status
+        answer = replace(answer, keys={**answer.keys, "stopped": "interrupt", "status": status})
     plan = _with_figures(assemble(answer, job.rules, job.search.seed), answer, problem, quick=job.search.quick)
     plan = plan if job.search.quick else with_profile(plan, answer, problem)
     placed = clock.perf_counter()

@@ -262,9 +262,9 @@ def run(options: argparse.Namespace) -> int:
     return plan.exit_status
 
 
-def _on_board(request: Request, options: argparse.Namespace) -> tuple[Plan, BoardFit]:
+def _on_board(request: Request, options: argparse.Namespace) -> tuple[Plan, BoardFit | None]:
     """The plan for a board's memory on the chip, or outside of it where it does not fit that; and the ways to run the
-    model there."""
+    model there; None after Ctrl-C."""
     from lowtide.allocate.banks.boards import find_board
     from lowtide.api.default import plan_request
     from lowtide.api.default.on_boards import check_request, fits_of
@@ -274,6 +274,8 @@ def _on_board(request: Request, options: argparse.Namespace) -> tuple[Plan, Boar
     largest = max(bank.capacity for bank in find_board(options.board).banks)
     if plan.status != "ok" and plan.required_bytes <= largest:
         plan = msgspec.structs.replace(plan, budget_bytes=largest, status="ok")
+    if plan.stopped == "interrupt":
+        return plan, None
     return plan, fits_of(request, options.board, _teller(options.line), plan)[0]
 
 

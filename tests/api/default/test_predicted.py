@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -125,3 +126,19 @@ def untimed(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: untimed(each) for key, each in value.items() if "seconds" not in key}
     return [untimed(each) for each in value] if isinstance(value, list) else value
+
+
+def test_an_interrupt_between_searches_keeps_the_best_plan(tmp_path: Path) -> None:
+    """The plan says so, and nothing else is searched."""
+    (model, target) = models(tmp_path)[3]
+    shown: list[Plan] = []
+
+    def tell(news: object) -> None:
+        if isinstance(news, Plan):
+            shown.append(news)
+            signal.raise_signal(signal.SIGINT)
+
+    plan = plan_request(Request.of(model, None, None, target, {}, None, ()), tell)
+    assert plan.stopped == "interrupt"
+    assert plan.exit_status == 130
+    assert [plan.required_bytes] == [each.required_bytes for each in shown]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lowtide.api.default import plan_request
 from lowtide.api.default.onnx import Trial
-from lowtide.api.default.request import NO_PROGRESS, Request, Tell
+from lowtide.api.default.request import NO_PROGRESS, Request, Tell, finished
 from lowtide.api.models import load
 from lowtide.api.objects import Model
 from lowtide.arguments import typed
@@ -142,7 +142,7 @@ def _planned(names: tuple[str, ...], of_size: OfSize, budget: int, tell: Tell) -
 
     def takes(size: int) -> int:
         if size not in plans:
-            plans[size] = plan_request(replace(of_size(size), seconds=SECONDS), tell)
+            plans[size] = finished(plan_request(replace(of_size(size), seconds=SECONDS), tell))
         return _comparison(plans[size]).planned_bytes
 
     size = _largest(takes, budget)
@@ -164,7 +164,7 @@ def _in_onnxruntime(names: tuple[str, ...], of_size: OfSize, budget: int, tell: 
         nonlocal base
         with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
             trial = Trial.of(replace(of_size(size), seconds=SECONDS), Path(folder), tell)
-            plan = trial.order()
+            plan = finished(trial.order())
             held = sum(t.size for t in plan.tensors if t.kind in (Kind.INPUT, Kind.OUTPUT))
             known[size] = (plan.runtime_arena_bytes or 0) + held
             if not measure:

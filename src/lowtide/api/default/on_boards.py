@@ -15,7 +15,7 @@ from pathlib import Path
 from lowtide.allocate.banks.bank import Bank
 from lowtide.allocate.banks.boards import Board, boards, find_board
 from lowtide.api.default.predicted import plan_predicted
-from lowtide.api.default.request import NO_PROGRESS, Request, Tell
+from lowtide.api.default.request import NO_PROGRESS, Request, Tell, finished
 from lowtide.api.models import load
 from lowtide.arguments import typed
 from lowtide.errors import InputError
@@ -125,7 +125,7 @@ class _Ways:
     def of(cls, request: Request, tell: Tell, planned: Plan | None) -> _Ways:
         """For a model."""
         graph = load(request.path, request.dims)
-        planned = planned or plan_predicted(request, tell)
+        planned = planned or finished(plan_predicted(request, tell))
 
         @cache
         def with_library(simd: str) -> tuple[_Needs, float] | None:
@@ -179,7 +179,7 @@ def _as_c(request: Request, graph: Graph, tell: Tell) -> _Needs | None:
     try:
         check_emit(request.path, request.dims)
         tell("planning it as C")
-        made = plan(graph, target=TARGET, allow="row-streaming", time=request.seconds)
+        made = finished(plan(graph, target=TARGET, allow="row-streaming", time=request.seconds))
         sizes = project_of(made, graph).sizes
     except InputError:
         return None

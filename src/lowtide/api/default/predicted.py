@@ -24,7 +24,7 @@ from lowtide.comparison import Comparison
 from lowtide.errors import install_command
 from lowtide.graph import Graph
 from lowtide.plan import Plan, RuntimeFigure, Status
-from lowtide.stop import Limits
+from lowtide.stop import Interrupt, Limits, noting
 
 STEPS = {0.0: 0.5, 0.05: 1.0, 0.1: 0.25, 0.2: 0.25, 0.5: 0.25, 1.0: 0.25, 9.0: 0.25}
 """Parts of a model's time that a search may add, one search for each that the call allows, and its part of the seconds
@@ -41,16 +41,22 @@ def plan_predicted(request: Request, tell: Tell) -> Plan:
     graph, budget = load(request.model, request.dims), request.budget_bytes
     jobs, best = _jobs(request, graph), None
     problem = jobs[0].problem()
-    for job in jobs:
-        if best is not None and job.allow and _rank(best) <= (0, _least(job, best)):
-            break
-        found = request.solve(job, tell)
-        if best is None or _rank(found) < _rank(best):
-            best = found
-            tell(msgspec.structs.replace(best, comparison=_comparison(request, best, problem), budget_bytes=budget))
-        if found.stopped == "interrupt" or (budget is not None and _rank(best) <= (0, budget)):
-            break
-    assert best is not None, "the first job changes nothing"
+    interrupt = Interrupt()
+    with noting(interrupt), interrupt:
+        for job in jobs:
+            if best is not None and job.allow and _rank(best) <= (0, _least(job, best)):
+                break
+            found = request.solve(job, tell)
+            if best is None or _rank(found) < _rank(best):
+                best = found
+                tell(msgspec.structs.replace(best, comparison=_comparison(request, best, problem), budget_bytes=budget))
+            interrupt.seen = interrupt.seen or found.stopped == "interrupt"
+            if interrupt.seen or (budget is not None and _rank(best) <= (0, budget)):
+                break
+    if best is None:
+        raise KeyboardInterrupt
+    if interrupt.seen:
+        best = msgspec.structs.replace(best, stopped="interrupt")
     if budget is not None:
         best = _with_status(best, budget, jobs[-1])
     return msgspec.structs.replace(best, comparison=_comparison(request, best, problem))

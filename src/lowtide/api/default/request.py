@@ -208,6 +208,13 @@ class Request:
         return {t.name: "x".join(map(str, t.shape or ())) for t in inputs}
 
 
+def finished(plan: Plan) -> Plan:
+    """A plan whose search was not interrupted. Raises `KeyboardInterrupt` if it was."""
+    if plan.stopped == "interrupt":
+        raise KeyboardInterrupt
+    return plan
+
+
 def _check_unit(budget_bytes: int) -> None:
     """Raise `InputError` if a number without a unit is no memory of a process."""
     if budget_bytes < 1024**2:
