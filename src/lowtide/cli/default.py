@@ -31,7 +31,7 @@ Add = Callable[..., Any]
 def plan_parser(add: Add, model: str) -> None:
     """The options of `plan`; `model` says what a model is."""
     p = add(
-        "plan", "make a model need less memory in its runtime; measure the gain", run,
+        "plan", "make a model need less memory in its runtime, and measure the gain (onnxruntime) or predict it", run,
         "lowtide plan model.onnx -o small.onnx",
         "lowtide plan model.tflite --budget 64KiB -o small.tflite",
         "lowtide plan model.tflite --board nrf52840 -o small.tflite",
@@ -78,7 +78,10 @@ def _goal(p: Any, *, fit: bool = False) -> None:
         metavar="NAME",
         help="for .tflite: fit this microcontroller board (`lowtide research board` lists them)",
     )
-    p.add_argument("--slower", metavar="5%", help="the most that a run may take longer than today (default: 5%%)")
+    p.add_argument(
+        "--slower", metavar="5%",
+        help="how much longer a run may take than by the runtime's defaults (default: 5%%; with --budget: no limit)",
+    )  # fmt: skip
     if not fit:
         p.add_argument(
             "--max-tensor", metavar="SIZE",

@@ -81,8 +81,8 @@ def process_table(comparison: Comparison) -> str:
         "an empty session": parts.session_bytes,
         "its nodes and places": parts.nodes_bytes,
         "weights": parts.weights_bytes,
-        "copies of weights that kernels make": parts.prepacked_bytes,
-        "tensors": parts.tensors_bytes,
+        "prepacked weights": parts.prepacked_bytes,
+        "arena": parts.tensors_bytes,
         "inputs": parts.values_bytes,
         "while it opens, more than all this": parts.loading_bytes,
         "predicted": parts.total_bytes,
@@ -117,7 +117,7 @@ def _rows(plan: Plan, comparison: Comparison) -> list[tuple[str, ...]]:
         found = [f.default_bytes for f in plan.runtime_figures or () if f.what == "arena"]
         row = (*found, tensors, plan.lower_bound_bytes)
         own = (size_text(found[0], *row), percent(found[0], tensors)) if found else ("", "")
-        rows.append(("  block of tensors", own[0], size_text(tensors, *row), own[1], _bound(plan, row)))
+        rows.append(("  arena", own[0], size_text(tensors, *row), own[1], _bound(plan, row)))
     before, slowdown = comparison.today_seconds, comparison.slowdown
     if before is not None and slowdown is not None:
         # as pairs of runs that followed each other say: medians apart may contradict them where the machine is busy
@@ -129,7 +129,7 @@ def _rows(plan: Plan, comparison: Comparison) -> list[tuple[str, ...]]:
         said = "the same operators" if same else "predicted from the operations"
         rows.append(("time of a run", "", "", percent(1, round(slowdown, 4)), said))
     else:
-        rows.append(("time of a run", "", "", "", "not predicted: the same operations, in tiles"))
+        rows.append(("time of a run", "", "", "", "not predicted: the same FLOPs, in tiles"))
     outputs = {"equal": "equal, bit for bit", "rounding": "equal within the rounding of the runtime's own kernels"}
     if comparison.outputs and plan.status == "ok":
         count = comparison.inputs_run

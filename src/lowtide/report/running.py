@@ -102,7 +102,7 @@ def run_text(run: RunReport) -> str:
         off = run.exact.held_bytes - (run.arena_bytes or 0)
         as_planned = "as planned" if not off else f"{abs(off):,} B {'more' if off > 0 else 'less'} than planned"
         rows.append(("with workspace", f"{format_size(run.exact.mark_bytes)} in use at once, in steps of 256 bytes"))
-        rows.append(("block of tensors", f"{format_size(run.exact.held_bytes)}, taken from the system: {as_planned}"))
+        rows.append(("arena", f"{format_size(run.exact.held_bytes)}, taken from the system: {as_planned}"))
     rows.append(("graph inputs", f"{format_size(run.input_bytes)}, the caller's"))
     if not run.order_kept:
         rows.append(("order", "onnxruntime ran the nodes in another order than the plan's"))
