@@ -19,8 +19,9 @@ from support.small_models import branches, graph_file, onnx_file
 
 _LINE = re.compile(
     r"(?P<verdict>fits|does not fit|cannot fit untiled)"
-    r"(?P<why>, .*?)?: required (?P<most>at most )?(?P<required>[\d,]+) B, "
-    r"available (?P<available>[\d,]+) B, excess (?P<excess_is>at most |at least )?(?P<excess>[\d,]+) B "
+    r"(?P<why>, .*?)?: required (?P<most>at most )?(?P<required>[\d,]+) B(?: of tensor arena)?, "
+    r"available (?P<available>[\d,]+) B, (?P<sign>excess|to spare) (?P<excess_is>at most |at least )?"
+    r"(?P<excess>[\d,]+) B "
     r"\((?P<proof>.*?)\)"
 )
 _VERDICTS = {0: "fits", 3: "does not fit", 4: "cannot fit untiled"}
@@ -34,8 +35,9 @@ class Said:
     required: int
     at_most: bool
     available: int
-    excess: int
+    excess: int  # or, with `to_spare`, what is left
     excess_is: str
+    to_spare: bool
     proved: int
 
     @classmethod
@@ -49,7 +51,7 @@ class Said:
         bounds += re.findall(r"([\d,]+) B at the least", told)
         proved = max((int(text.replace(",", "")) for text in bounds), default=0)
         return cls(seen["verdict"], at_most=bool(seen["most"]), excess_is=(seen["excess_is"] or "").strip(),
-                   proved=proved, **numbers)  # fmt: skip
+                   to_spare=seen["sign"] == "to spare", proved=proved, **numbers)  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -169,8 +171,9 @@ def _agree_on(capsys: Captured, call: list[object], least: int, file: Path) -> N
     assert status == 0 or not said.at_most
     if not said.at_most:
         assert said.required == plan.required_bytes <= least + reserve
+    assert said.to_spare == (status == 0)
     if status == 0:
-        assert (said.excess, said.excess_is) == (0, "")
+        assert (said.excess, said.excess_is) == (budget - said.required, "at least" if said.at_most else "")
     elif said.excess_is == "at least":
         assert 0 < said.excess <= plan.required_bytes - budget
     else:

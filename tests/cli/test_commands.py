@@ -93,7 +93,7 @@ def test_check_fits(tmp_path: Path, capsys: Captured):
     """One line, status 0."""
     status, out, err = run(capsys, "check", graph_file(tmp_path, branches()), "--target", "strict", "--budget", "109B")
     assert (status, err) == (0, "")
-    assert out == "fits: required 109 B, available 109 B, excess 0 B (target strict, peak proved optimal)\n"
+    assert out == "fits: required 109 B, available 109 B, to spare 0 B (target strict, peak proved optimal)\n"
 
 
 def test_check_proves_a_budget_impossible(tmp_path: Path, capsys: Captured):

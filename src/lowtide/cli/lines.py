@@ -25,11 +25,17 @@ def check_line(check: Check, reserve: int, *, as_is: bool) -> str:
         }[check.status]
     why = "" if check.conflict is None else f"; {check.conflict}"
     each = [
-        f"{m.name} {m.required_bytes:,} B, available {m.available_bytes:,} B, excess {m.excess_bytes:,} B"
+        f"{m.name} {m.required_bytes:,} B, available {m.available_bytes:,} B, "
+        + (f"excess {m.excess_bytes:,} B" if m.excess_bytes else f"to spare {m.available_bytes - m.required_bytes:,} B")
         for m in check.memories or ()
     ]
     required, available, excess = sizes_of(check)
-    sizes = "; ".join(each) or f"{required}, available {available}, excess {excess}"
+    what = " of tensor arena" if check.model.lower().endswith(".onnx") else ""
+    rest = f"excess {excess}"
+    if not check.excess_bytes and check.status != "impossible":
+        more = {"exact": "", "at most": "at least ", "at least": "at most "}[check.sure]
+        rest = f"to spare {more}{check.available_bytes - check.required_bytes:,} B"
+    sizes = "; ".join(each) or f"{required}{what}, available {available}, {rest}"
     proof = f"target {check.target}, {_proof(check, as_is=as_is)}"
     if check.runtime_unknown:
         proof += f", not known what the kernels of {', '.join(check.runtime_unknown)} take"

@@ -25,7 +25,11 @@ def conflict_text(plan: Plan) -> str | None:
         name = shorten(op.name, _NAME) or f"op {op.id}"
         at = f"step {conflict.step:,}, {name}{f' ({op.type})' if op.type else ''}"
     memories = {m.name: m.capacity_bytes for m in plan.memories or ()}
-    return set_text(members, conflict.available_bytes, conflict.needed_bytes, at, memories)
+    left = conflict.available_bytes
+    rest = 0 if memories or plan.budget_bytes is None else plan.budget_bytes - left
+    kept = [word for word, size in (("tail", plan.runtime_parts), ("reserve", plan.reserve_bytes)) if size]
+    less = f" (budget {plan.budget_bytes:,} B less {rest:,} B of {' and '.join(kept)})" if rest and kept else ""
+    return set_text(members, left, conflict.needed_bytes, at, memories, less)
 
 
 def set_text(
@@ -34,8 +38,10 @@ def set_text(
     needed: int,
     at: str | None,
     memories: Mapping[str, int] | None = None,
+    less: str = "",
 ) -> str:
-    """Members with their bytes (0: not said), and what they cannot share; `at` is the step, None if there is no one.
+    """Members with their bytes (0: not said), and what they cannot share; `at` is the step, None if there is no one;
+    `less` says why no more is available.
     Where they fit all `memories` together, they are such as cannot be divided among them."""
     rows = sorted(members, key=lambda row: (-row[1], row[0]))
     named = [shorten(name, _NAME) + (f" {size:,} B" if size else "") for name, size in rows[:MOST_NAMED]]
@@ -45,9 +51,8 @@ def set_text(
         each = ", ".join(f"{name} {size:,} B" for name, size in memories.items())
         return f"{', '.join(named)}{more} cannot be divided among {each}{where} ({needed:,} B needed)"
     if len(rows) == 1:
-        return f"{named[0]} does not fit the {available:,} B that are left{where}"
-    verb = "cannot share"
-    return f"{', '.join(named)}{more} {verb} {available:,} B{where} ({needed:,} B needed)"
+        return f"{named[0]} does not fit the {available:,} B that are left{less}{where}"
+    return f"{', '.join(named)}{more} cannot share {available:,} B{less}{where} ({needed:,} B needed)"
 
 
 def too_small_text(plan: Plan, name: str, capacity_bytes: int) -> str:

@@ -40,6 +40,8 @@ def test_the_two_that_are_too_much(tmp_path: Path):
         tensors=[1, 2], workspaces=[], step=1, available_bytes=150, needed_bytes=200, minimal=True
     )
     assert conflict_text(plan) == "t1 100 B, t2 100 B cannot share 150 B at step 1, op1 (Conv) (200 B needed)"
+    held = msgspec.structs.replace(plan, budget_bytes=180, reserve_bytes=30)
+    assert "cannot share 150 B (budget 180 B less 30 B of reserve) at step 1, op1" in str(conflict_text(held))
     assert failure_of(graph, plan) == ""
 
 
