@@ -93,6 +93,19 @@ def test_fit_prints_the_size_and_what_to_type(tmp_path: Path, capsys: pytest.Cap
     assert main(words) == 2
 
 
+def test_the_header_has_the_name_of_out_and_the_operators(tmp_path: Path) -> None:
+    """Those of the written file: tiles add some."""
+    model, out = tmp_path / "m.tflite", tmp_path / "my-net.tflite"
+    model.write_bytes(pyramid().bytes())
+    assert main(["plan", str(model), "-o", str(out), "-q"]) == 0
+    text = (tmp_path / "my-net.h").read_text()
+    assert "#ifndef MY_NET_ARENA_H\n" in text
+    assert "#define MY_NET_ARENA_SIZE " in text
+    kinds = [{op.type for op in lowtide.load(path).ops} for path in (model, out)]
+    assert kinds[0] < kinds[1]
+    assert f"   Operators to register: {', '.join(sorted(kinds[1]))}. */\n" in text
+
+
 def test_a_model_without_a_better_plan_can_be_deployed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Why OUT is not written is said; under a budget that the model exceeds, what it needs, and only commands that do
     something."""

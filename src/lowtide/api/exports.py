@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ class Exports:
     header: str | Path | None = None  # C and C++ macros: arena size, alignment, each tensor's offset and size
     table: str | Path | None = None  # text: which tensor is where, and when
     usmp: str | Path | None = None  # JSON with the records of TVM's unified static memory planner
+    prefix: str = ""  # of the header's macros; empty: the model's name
 
     @property
     def paths(self) -> list[str | Path]:
@@ -41,7 +42,7 @@ class Exports:
         if self.header is not None:
             from lowtide.write.c_header import c_header
 
-            outputs.write(self.header, c_header(layout))
+            outputs.write(self.header, c_header(replace(layout, name=self.prefix or layout.name)))
         if self.table is not None:
             from lowtide.report.allocation_table import allocation_table
 

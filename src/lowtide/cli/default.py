@@ -321,7 +321,7 @@ def _files(request: Request, out: str | None, languages: Sequence[Language]) -> 
     sessions = tuple(path.with_name(f"{_module(out)}{ENDINGS[language]}") for language in dict.fromkeys(languages))
     header = path.with_name(f"{_stem(out)}.h") if ending in (".tflite", ".json") else None
     plan = path.with_name(f"{_stem(out)}.plan.json")
-    exports = Exports(header=header)
+    exports = Exports(header=header, prefix=_stem(out).removesuffix(".graph"))
     return PlanFiles(out, plan, snippet=session, sessions=sessions, exports=exports, copy_external=True)
 
 

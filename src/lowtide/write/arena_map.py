@@ -64,7 +64,8 @@ class ArenaMap:
     """A layout; `steps` is how many there are.
 
     `declared`: memory to the array that firmware declares there, where a runtime needs more than the layout takes;
-    `head` and `tail`: the memories in which the runtime's head and tail lie, if there are several.
+    `head` and `tail`: the memories in which the runtime's head and tail lie, if there are several. `operators`: types
+    that a TFLM resolver has to know, where a .tflite file is planned.
     """
 
     name: str
@@ -75,6 +76,7 @@ class ArenaMap:
     declared: Mapping[str, Declared] = field(default_factory=dict)
     head: str = ""
     tail: str = ""
+    operators: tuple[str, ...] = ()
 
 
 def map_of_plan(plan: Plan, graph: Graph, target: Target) -> ArenaMap:
@@ -126,7 +128,8 @@ def map_of_plan(plan: Plan, graph: Graph, target: Target) -> ArenaMap:
     declared = {name or regions[0].name: arena for name, arena in declared_of(plan).items()}
     arenas = plan.runtime_arenas
     where = ("", "") if arenas is None else (arenas.head_memory, arenas.tail_memory)
-    return ArenaMap(plan.graph, tuple(regions), tuple(places), tuple(blocks), len(plan.order), declared, *where)
+    types = tuple(sorted({op.type for op in graph.ops})) if graph.dialect == "tflite" else ()
+    return ArenaMap(plan.graph, tuple(regions), tuple(places), tuple(blocks), len(plan.order), declared, *where, types)
 
 
 def _regions(plan: Plan, blocks: Sequence[Block]) -> list[Region]:

@@ -32,11 +32,13 @@ def c_header(layout: ArenaMap) -> bytes:
     net = identifier(layout.name, "net").upper()
     if net[0].isdigit():
         net = f"NET_{net}"
+    types = comment(", ".join(layout.operators))
+    operators = f"\n   Operators to register: {types}." if layout.operators else ""
     several = len(layout.memories) > 1
     bank_of = unique((m.name for m in layout.memories), "memory")
     lines = [
         f"/* {comment(layout.name or 'net')}: where each of {len(layout.places)} tensors and workspaces lies. Bytes.",
-        "   Made by lowtide; make it again when the model changes. */",
+        f"   Made by lowtide; make it again when the model changes.{operators} */",
         f"#ifndef {net}_ARENA_H",
         f"#define {net}_ARENA_H",
         "",
