@@ -17,6 +17,7 @@ from lowtide.cli import main
 from lowtide.plan import read_plan
 from support import small_nets
 from support.small_models import branches, graph_file, onnx_file, op, tensor
+from support.tflite_builder import residual
 from support.tflite_nets import pyramid
 
 
@@ -58,19 +59,22 @@ def test_a_compiler_gets_offsets_where_no_order_is_better(tmp_path: Path, capsys
 def test_what_was_asked_for_is_in_the_next_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It writes the plan that is on the screen."""
     source = graph_file(tmp_path, branches())
-    assert main(["plan", str(source), "--for", "strict", "--budget", "200", "-q"]) == 0
+    assert main(["plan", str(source), "--for", "strict", "--budget", "200B", "-q"]) == 0
     said = capsys.readouterr().out.splitlines()[-1]
-    assert said == f"next: lowtide plan {source} --budget 200 --for strict -o small.graph.json   (writes it)"
-    assert main(["plan", str(source), "--for", "strict", "--budget", "100", "-o", str(tmp_path / "s.graph.json")]) == 4
+    assert said == f"next: lowtide plan {source} --budget 200B --for strict -o small.graph.json   (writes it)"
+    assert main(["plan", str(source), "--for", "strict", "--budget", "100B", "-o", str(tmp_path / "s.graph.json")]) == 4
     came = capsys.readouterr()
     assert "budget 100 B: 9 B too much; proved impossible" in came.out
-    assert "was not written" in came.err
+    assert "s.graph.json was not written: no plan within the budget was found" in came.err
 
 
 def test_over_budget_exits_3_and_json_is_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A budget below the bound of an unchanged graph is impossible only if nothing may be changed."""
     source = onnx_file(tmp_path)
-    assert main(["plan", str(source), "--for", "generic", "--budget", "1", "--only", "alias", "--json", "-q"]) in (3, 4)
+    assert main(["plan", str(source), "--for", "generic", "--budget", "1B", "--only", "alias", "--json", "-q"]) in (
+        3,
+        4,
+    )
     assert json.loads(capsys.readouterr().out)["comparison"]["figure"] == "arena"
 
 
@@ -82,11 +86,35 @@ def test_fit_prints_the_size_and_what_to_type(tmp_path: Path, capsys: pytest.Cap
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("m.onnx: n = ")
     assert lines[-1].startswith(f"next: lowtide plan {source} --budget 20000 --for generic --only alias --dim n=")
-    assert main([*words, "--budget", "9"]) == 3
+    assert main([*words, "--budget", "9B"]) == 3
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last.startswith(f"next: lowtide plan {source} --budget 9 --for generic --only alias --dim n=1   (")
+    assert last.startswith(f"next: lowtide plan {source} --budget 9B --for generic --only alias --dim n=1   (")
     assert main(shlex.split(last.removeprefix("next: lowtide ").partition("   (")[0])) == 3
     assert main(words) == 2
+
+
+def test_a_model_without_a_better_plan_can_be_deployed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Why OUT is not written is said; under a budget that the model exceeds, what it needs, and only commands that do
+    something."""
+    model, out = tmp_path / "m.tflite", tmp_path / "small.tflite"
+    model.write_bytes(residual().bytes())
+    words = ["plan", str(model), "--without", "tile", "--time", "0.5"]
+    assert main([*words, "-o", str(out)]) == 0
+    assert not out.exists()
+    came = capsys.readouterr()
+    assert f"{out} was not written: no plan is better than {model}, which can be deployed as it is" in came.err
+    assert main([*words, "--budget", "40B"]) in (3, 4)
+    screen = capsys.readouterr().out
+    assert "no plan takes less than today: the model as it is needs a budget of " in screen
+    assert screen.splitlines()[-1] == f"next: lowtide inspect {model}   (what is live at the peak)"
+
+
+def test_a_size_that_was_assumed_is_named_as_a_dimension(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The next command has it by its name."""
+    source = onnx_file(tmp_path, batch="n")
+    assert main(["plan", str(source), "--for", "generic", "-q"]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"  or: lowtide plan {source} --for generic --dim n=1   (put in your own sizes)"
 
 
 @pytest.mark.parametrize("words", [[], ["-o", "small.graph.json"], ["-o", "small.onnx", "--for", "strict"]])

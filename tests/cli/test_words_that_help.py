@@ -29,6 +29,8 @@ from support.small_models import graph_file, op, tensor
         ("plan big_net.onnx --slower 20", "as in 20% or 0.2"),
         ("plan big_net.onnx --budget 20", "give a unit, as in 20MB"),
         ("fit big_net.onnx --budget 20", "give a unit, as in 20MB"),
+        ("plan net.tflite --budget 20", "budget is 20 bytes; give a unit, as in 20KiB, or 20B if you mean it"),
+        ("fit big_net.onnx", "give --budget SIZE, for example --budget 500MB"),
     ],
 )
 def test_an_error_says_what_to_do(words: str, mend: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch, tmp_path):

@@ -237,7 +237,7 @@ def run(options: argparse.Namespace) -> int:
         if plan.weights is not None and plan.weights.mapped:
             written.insert(1, str(data_of(Path(options.out))))
     if files.paths and not written and not options.quiet:
-        say(f"{options.out} was not written")
+        say(f"{options.out} was not written: {_not_written(plan, str(options.model))}")
     commands = [] if options.json or fit is not None else _next(request, plan, options)
     line.end()
     if options.json:
@@ -291,6 +291,15 @@ def _next_on_board(fit: BoardFit, options: argparse.Namespace) -> list[str]:
     return [f"{_command(options, 'emit', {})}{simd}"] if how in (OWN_C, C_LIBRARY) else []
 
 
+def _not_written(plan: Plan, model: str) -> str:
+    """Why OUT was not written, and what to do."""
+    if plan.above_limit:
+        return "a tensor is above --max-tensor"
+    if plan.status != "ok":
+        return "no plan within the budget was found"
+    return f"no plan is better than {model}, which can be deployed as it is"
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
@@ -338,11 +347,11 @@ def _command(options: argparse.Namespace, name: str, changes: Mapping[str, str])
     if name == "plan":
         limit = getattr(options, "max_tensor", None)
         words = {"--max-tensor": limit, **words, "--only": options.only, "--without": options.without}
-    if name in ("inspect", "emit"):
+    if name.partition(" ")[0] in ("inspect", "emit"):
         words = {}
     text = "".join(f" {option} {shlex.quote(str(value))}" for option, value in words.items() if value)
     sizes = [f" --dim {shlex.quote(f'{name}={size}')}" for name, size in options.dims if isinstance(size, int)]
-    out = " -o firmware" if name == "emit" else ""
+    out = " -o firmware" if name.startswith("emit") else ""
     return f"lowtide {name} {shlex.quote(str(options.model))}{text}{''.join(sizes)}{out}"
 
 
@@ -359,9 +368,9 @@ def _next(request: Request, plan: Plan, options: argparse.Namespace) -> list[str
             f"{_command(options, way.name, way.options)}{out if way.name == 'plan' else ''}   ({way.gives})"
             for way in ways
         ]
-    shapes = [f" --shape {shlex.quote(f'{name}={shape}')}" for name, shape in found.sizes.items() if shape]
-    others = f"{_command(options, 'plan', {})}{''.join(shapes[:1])}   (put in your own sizes)"
-    more = [others] if found.assumed and shapes else []
+    assumed = {name: size for name, size in request.with_sizes().dims.items() if name not in request.dims}
+    own = "".join(f" --dim {shlex.quote(f'{name}={size}')}" for name, size in assumed.items())
+    more = [f"{_command(options, 'plan', {})}{own}   (put in your own sizes)"] if own else []
     if options.out is None:
         ending = "".join(Path(str(options.model)).suffixes[-1:])
         ending = ".graph.json" if ending in ("", ".json") else ending

@@ -48,7 +48,7 @@ def first_screen(plan: Plan, written: Sequence[str] = (), next_commands: Sequenc
         lines.append(f"budget {size_text(budget, *row)}: {verdict}")
     lines += _tensor_limit(plan, comparison)
     if not comparison.better and not plan.above_limit:
-        lines.append(_why_not(comparison))
+        lines.append(_why_not(plan, comparison))
     if written:
         lines.append(f"wrote {', '.join(written)}")
     lines += [f"{'next:' if not k else '  or:'} {command}" for k, command in enumerate(next_commands)]
@@ -63,7 +63,7 @@ def sizes_table(plans: Sequence[tuple[str, Plan]]) -> str:
         assert seen is not None, "a plan of lowtide.plan"
         figures = [size_text(each, seen.today_bytes) for each in (seen.today_bytes, seen.planned_bytes)]
         fits = "" if plan.budget_bytes is None else "fits" if plan.status == "ok" else "does not fit"
-        why = "" if seen.better else _why_not(seen).partition(":")[0]
+        why = "" if seen.better else _why_not(plan, seen).partition(":")[0]
         said = "; ".join(text for text in (fits, why) if text)
         rows.append((size, *figures, percent(seen.today_bytes, seen.planned_bytes), said))
     first = plans[0][1].comparison
@@ -162,10 +162,14 @@ def _tensor_limit(plan: Plan, comparison: Comparison) -> list[str]:
     return [text]
 
 
-def _why_not(comparison: Comparison) -> str:
+def _why_not(plan: Plan, comparison: Comparison) -> str:
     """Why the model is not written."""
     if comparison.planned_bytes >= comparison.today_bytes:
-        return "no plan takes less than today: keep the model as it is"
+        today, why = comparison.today_bytes, "no plan takes less than today"
+        if plan.budget_bytes is None or plan.status == "ok":
+            return f"{why}: keep the model as it is"
+        needs = "fits the budget" if today <= plan.budget_bytes else f"needs a budget of {size_text(today)}"
+        return f"{why}: the model as it is {needs}"
     if not comparison.outputs:
         return "the outputs differ by more than rounding: keep the model as it is"
     return "this is slower than allowed: keep the model as it is, or allow more with --slower"

@@ -39,7 +39,7 @@ def test_kernels_by_name_and_c_are_named_where_they_fit(tmp_path: Path, capsys: 
     words = shlex.split(as_c.partition("   (")[0])[1:-1]
     assert main([*words, str(tmp_path / "c"), "--plan", str(file), "-q"]) == 0
     assert f"({read_plan(file).required_bytes:,} B, C with" in as_c
-    smallest, look = commands(capsys, str(model), "--budget", "9")
+    smallest, look = commands(capsys, str(model), "--budget", "9B")
     assert look == f"lowtide inspect {model}   (what is live at the peak)"
     command, _, gives = smallest.partition("   (")
     assert gives.startswith("the smallest budget")
@@ -53,7 +53,7 @@ def test_more_time_is_named_where_it_is_enough(tmp_path: Path, capsys: pytest.Ca
     steps = [op(k, [k], [k + 1], flops=10) for k in range(1, 5)]
     ops = [op(0, [0], [1], flops=6), *steps, op(5, [5, 1], [6], flops=10)]
     model = graph_file(tmp_path, {"name": "chain", "tensors": tensors, "ops": ops})
-    words = [str(model), "--for", "strict", "--budget", "170", "--time", "0.3"]
+    words = [str(model), "--for", "strict", "--budget", "170B", "--time", "0.3"]
     (longer,) = commands(capsys, *words, "--slower", "5%")
     assert "--slower 20%" in longer
     assert main([*shlex.split(longer.partition("   (")[0])[1:], "-q"]) == 0

@@ -82,7 +82,9 @@ def check_request(request: Request) -> None:
     rules = resolve(request.target_name, source=request.path)
     if not request.path.lower().endswith(".tflite") or rules.rule != "tflm":
         raise InputError(
-            "boards run .tflite files, under TFLM or as C; convert the model, or give --budget", request.path
+            "boards run .tflite files, under TFLM or as C; convert the model, or give --budget SIZE, "
+            "for example --budget 500MB",
+            request.path,
         )
 
 

@@ -78,9 +78,10 @@ class Request:
                 hint = did_you_mean(name, TRANSFORMATIONS)
                 raise InputError(f"there is no transformation {name!r}; there are {', '.join(TRANSFORMATIONS)}{hint}")
         budget_bytes = None if budget is None else parse_size(budget, "budget")
-        opened = isinstance(model, str | Path) and str(model).lower().endswith(".onnx")
-        if opened and target in (None, "auto", "onnxruntime", PORTABLE) and str(budget).strip().isdecimal():
-            _check_unit(budget_bytes or 0)
+        if budget_bytes is not None and str(budget).strip().isdecimal():
+            opened = isinstance(model, str | Path) and str(model).lower().endswith(".onnx")
+            measured = opened and target in (None, "auto", "onnxruntime", PORTABLE)
+            _check_unit(budget_bytes, 1024**2 if measured else 1024 if isinstance(budget, str) else 0)
         unsaid = None if budget_bytes is not None else MOST_OVERHEAD
         allowed = unsaid if slower is None else parse_overhead(slower, "slower")
         names = None if only is None else tuple(only)
@@ -215,10 +216,12 @@ def finished(plan: Plan) -> Plan:
     return plan
 
 
-def _check_unit(budget_bytes: int) -> None:
-    """Raise `InputError` if a number without a unit is no memory of a process."""
-    if budget_bytes < 1024**2:
-        raise InputError(f"budget is {budget_bytes} bytes, which no process fits into; give a unit, as in 20MB")
+def _check_unit(budget_bytes: int, least: int) -> None:
+    """Raise `InputError` if a number without a unit is below the bytes that a budget has at the least."""
+    if budget_bytes < least:
+        why = ", which no process fits into; give a unit, as in 20MB"
+        why = why if least > 1024 else f"; give a unit, as in {budget_bytes}KiB, or {budget_bytes}B if you mean it"
+        raise InputError(f"budget is {budget_bytes} bytes{why}")
 
 
 def _check_target(model: Model, target: str | Target | None) -> None:

@@ -27,7 +27,7 @@ _LIBRARIES = {"reference": "TFLM's reference kernels", "cmsis_nn": "CMSIS-NN", "
 class NextCommand:
     """A command to type next."""
 
-    name: str  # of the command
+    name: str  # of the command, with what follows it
     gives: str  # what it gives, in a few words
     # Values of options that differ from those of the plan.
     options: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -51,8 +51,8 @@ def _smallest_budget(request: Request, plan: Plan) -> Iterator[NextCommand]:
     """The plan's own bytes, where they are over the budget."""
     comparison = plan.comparison
     assert comparison is not None, "a plan of plan_request"
-    if request.budget_bytes is not None and not comparison.measured:
-        yield NextCommand("plan", "the smallest budget that was found", {"--budget": str(comparison.planned_bytes)})
+    if request.budget_bytes is not None and not comparison.measured and comparison.better:
+        yield NextCommand("plan", "the smallest budget that was found", {"--budget": f"{comparison.planned_bytes}B"})
 
 
 def _commands(request: Request, plan: Plan, tell: Tell) -> Iterator[NextCommand]:
@@ -90,7 +90,8 @@ def _kernels(request: Request, plan: Plan, tell: Tell) -> Iterator[NextCommand]:
         ((name, choice) for name, choice in choices.items() if name in _LIBRARIES),
         key=lambda each: each[1].required_bytes,
     )
-    if _fits(request, plan, choice.required_bytes):
+    gains = any((f.planned_bytes or f.default_bytes) < f.default_bytes for f in choice.plan.runtime_figures or ())
+    if gains and _fits(request, plan, choice.required_bytes):
         gives = f"{size_text(choice.required_bytes)} where {_LIBRARIES[kernels]} run; WRONG results with others"
         yield NextCommand("plan", gives, {"--for": f"{request.target or 'tflm'},kernels={kernels}"})
 
@@ -105,10 +106,18 @@ def _as_c(request: Request, plan: Plan, tell: Tell) -> Iterator[NextCommand]:
     except InputError:
         return
     tell("planning it as C")
-    made = plan_of(request.path, target=TARGET, allow="row-streaming", dims=request.dims, time=request.seconds)
-    if _fits(request, plan, made.required_bytes):
-        how = "with row streaming" if made.loops else "without an interpreter"
-        yield NextCommand("emit", f"{size_text(made.required_bytes)}, C {how}")
+    for streamed in (False, True):
+        made = plan_of(
+            request.path, target=TARGET, allow="row-streaming", dims=request.dims, time=request.seconds,
+            stream_input=streamed,
+        )  # fmt: skip
+        if _fits(request, plan, made.required_bytes):
+            how = "with row streaming" if made.loops else "without an interpreter"
+            how += ", fed rows of its input" if streamed else ""
+            yield NextCommand(
+                f"emit{' --stream-input' if streamed else ''}", f"{size_text(made.required_bytes)}, C {how}"
+            )
+            return
 
 
 def _slower(request: Request, plan: Plan, tell: Tell) -> Iterator[NextCommand]:
@@ -122,7 +131,8 @@ def _slower(request: Request, plan: Plan, tell: Tell) -> Iterator[NextCommand]:
     for step in STEPS:
         if step > request.slower:
             other = plan_predicted(replace(request, slower=step), tell)
-            if not other.above_limit and (plan.above_limit or _fits(request, plan, other.required_bytes)):
+            better = other.comparison is not None and other.comparison.better
+            if better and not other.above_limit and (plan.above_limit or _fits(request, plan, other.required_bytes)):
                 gives = f"{size_text(other.required_bytes)}, with more time"
                 yield NextCommand("plan", gives, {"--slower": f"{round(100 * step)}%"})
                 return
