@@ -126,7 +126,7 @@ def _rows(plan: Plan, comparison: Comparison) -> list[tuple[str, ...]]:
         rows.append(("time of a run", *times, percent(1, slowdown), f"{sure}, {how}"))
     elif slowdown is not None:
         same = plan.rewrites is None and slowdown == 1
-        said = "the same operators" if same else "predicted from the operations"
+        said = "the same operators" if same else "predicted from FLOPs and bytes"
         rows.append(("time of a run", "", "", percent(1, round(slowdown, 4)), said))
     else:
         rows.append(("time of a run", "", "", "", "not predicted: the same FLOPs, in tiles"))
