@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -104,6 +105,19 @@ def test_the_header_has_the_name_of_out_and_the_operators(tmp_path: Path) -> Non
     kinds = [{op.type for op in lowtide.load(path).ops} for path in (model, out)]
     assert kinds[0] < kinds[1]
     assert f"   Operators to register: {', '.join(sorted(kinds[1]))}. */\n" in text
+
+
+def test_progress_under_tflm_is_the_head(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The screen's figure has the tail as well; elsewhere it is the peak."""
+    monkeypatch.setattr("lowtide.cli.terminal.FIRST_SECONDS", 0.01)
+    monkeypatch.setattr("lowtide.cli.terminal.PLAIN_SECONDS", 0.0)
+    model = tmp_path / "m.tflite"
+    model.write_bytes(pyramid().bytes())
+    for target, figure in (("tflm", "head"), ("tflite", "peak")):
+        assert main(["plan", str(model), "--for", target, "--time", "0.5"]) == 0
+        assert set(re.findall(r"lowest (\w+) so far", capsys.readouterr().err)) == {figure}
 
 
 def test_a_model_without_a_better_plan_can_be_deployed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -106,6 +106,7 @@ def _goal(p: Any, *, fit: bool = False) -> None:
 def _request(options: argparse.Namespace) -> Request:
     """What a command line asks for."""
     from lowtide.api.default import Request
+    from lowtide.target import resolve
 
     if options.budget is not None and options.board is not None:
         raise InputError("--board says what memory there is; leave out --budget, or the board")
@@ -115,11 +116,14 @@ def _request(options: argparse.Namespace) -> Request:
         from lowtide.api.default.on_boards import on_chip
 
         budget = on_chip(find_board(options.board))
-    return Request.of(
+    request = Request.of(
         options.model, budget, options.slower, options.target, dims_of(options.dims), only,
         _names(options.without), seconds=options.time, seed=options.seed,
         max_tensor=getattr(options, "max_tensor", None),
     )  # fmt: skip
+    if resolve(request.target_name, source=request.path).rule == "tflm":
+        options.line.figure = "head"  # of kTensorArenaSize
+    return request
 
 
 def _teller(line: ProgressLine) -> Callable[[Progress | str | Plan], None]:

@@ -90,6 +90,7 @@ class ProgressLine:
     """
 
     def __init__(self, quiet: bool) -> None:
+        self.figure = "peak"  # what the bytes of a search are
         self._quiet = quiet
         self._terminal = sys.stderr is not None and sys.stderr.isatty()
         self._began = self._last_sign = time.monotonic()
@@ -124,7 +125,7 @@ class ProgressLine:
         if best:
             best = self._lowest[label] = min(best, self._lowest.get(label, best))
         words = [progress.phase] if progress.phase else []
-        words += [f"lowest peak so far {format_size(best)}"] if best else []
+        words += [f"lowest {self.figure} so far {format_size(best)}"] if best else []
         if best > bound > 0:
             words.append(f"{format_size(bound)} ({100 * (bound - best) / best:.2f} %) at the least")
         self._say_now(bound / best if best else 0.0, label + (", ".join(words) or "working"))

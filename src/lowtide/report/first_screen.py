@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePath
 
 from lowtide.comparison import Comparison
 from lowtide.graph import Kind
@@ -50,7 +51,7 @@ def first_screen(plan: Plan, written: Sequence[str] = (), next_commands: Sequenc
     if not comparison.better and not plan.above_limit:
         lines.append(_why_not(plan, comparison))
     if written:
-        lines.append(f"wrote {', '.join(written)}")
+        lines.append(f"wrote {', '.join(written)}{_opened_through(plan, written)}")
     lines += [f"{'next:' if not k else '  or:'} {command}" for k, command in enumerate(next_commands)]
     return "\n".join(lines)
 
@@ -160,6 +161,14 @@ def _tensor_limit(plan: Plan, comparison: Comparison) -> list[str]:
         most = max(given, key=lambda t: t.size)
         text += f"; inputs, outputs and weights are not split: {most.name or most.id} has {most.size:,} B"
     return [text]
+
+
+def _opened_through(plan: Plan, written: Sequence[str]) -> str:
+    """That a file in this processor's layout computes wrong numbers on others unless its session checks that."""
+    session = next((PurePath(path).name for path in written if path.endswith("_session.py")), "")
+    if not session or plan.optimized_from is None or not plan.optimized_from.block:
+        return ""
+    return f": for this CPU's SIMD width; open it through {session}"
 
 
 def _why_not(plan: Plan, comparison: Comparison) -> str:
