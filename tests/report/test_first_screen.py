@@ -50,11 +50,11 @@ def test_what_else_would_do_is_at_most_the_eighth_line(planned: Plan) -> None:
 
 def test_a_file_for_this_processor_is_opened_through_its_session(planned: Plan) -> None:
     """On another one it computes wrong numbers, which only the session sees; a file for any processor has no note."""
-    for block, note in ((8, ": for this CPU's SIMD width; open it through s_session.py"), (0, "")):
+    for block, note in ((8, ": for this CPU's SIMD width; open it through small_session.py"), (0, "")):
         origin = OptimizedFrom(sha256="0" * 64, runtime="onnxruntime 1.32.0", level="all", block=block)
         made = msgspec.structs.replace(planned, optimized_from=origin)
-        last = first_screen(made, ["a/s.onnx", "a/s.plan.json", "a/s_session.py"]).splitlines()[-1]
-        assert last == f"wrote a/s.onnx, a/s.plan.json, a/s_session.py{note}"
+        last = first_screen(made, ["demo/small.onnx", "demo/small.plan.json", "demo/small_session.py"]).splitlines()[-1]
+        assert last == f"wrote demo/small.onnx, demo/small.plan.json, demo/small_session.py{note}"
 
 
 def test_the_process_is_a_table_in_one_unit() -> None:

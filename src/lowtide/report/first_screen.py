@@ -165,7 +165,7 @@ def _tensor_limit(plan: Plan, comparison: Comparison) -> list[str]:
 
 def _opened_through(plan: Plan, written: Sequence[str]) -> str:
     """That a file in this processor's layout computes wrong numbers on others unless its session checks that."""
-    session = next((PurePath(path).name for path in written if path.endswith("_session.py")), "")
+    session = next((PurePath(path).name for path in written if path.endswith(".py")), "")
     if not session or plan.optimized_from is None or not plan.optimized_from.block:
         return ""
     return f": for this CPU's SIMD width; open it through {session}"
