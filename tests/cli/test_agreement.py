@@ -57,7 +57,8 @@ class Said:
 @pytest.fixture(autouse=True)
 def no_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
     """What would fit is not what is asked here, and takes nearly all of the time."""
-    monkeypatch.setattr("lowtide.api.ways_to_fit", lambda *_, **__: [])
+    for module in ("check", "commands"):
+        monkeypatch.setattr(f"lowtide.cli.{module}.ways_of", lambda *_: [])
 
 
 def _branch(name: str, width: int) -> GraphProto:

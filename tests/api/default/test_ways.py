@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 import shlex
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+import lowtide.research
 from lowtide.api.default import plan_request
 from lowtide.api.default.request import NO_PROGRESS, Request
 from lowtide.api.default.ways import next_commands
+from lowtide.api.emitting import TARGET
 from lowtide.cli import main
 from lowtide.plan import read_plan
 from support.small_models import graph_file, onnx_file, op, tensor
 from support.tflite_builder import residual
+from support.tflite_nets import pyramid
 
 
 def commands(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
@@ -44,6 +48,23 @@ def test_kernels_by_name_and_c_are_named_where_they_fit(tmp_path: Path, capsys: 
     command, _, gives = smallest.partition("   (")
     assert gives.startswith("the smallest budget")
     assert main([*shlex.split(command)[1:], "-q"]) == 0
+
+
+@pytest.mark.slow
+def test_c_that_is_fed_rows_is_named_where_nothing_else_fits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the option that `emit` then needs; a byte less, and it is not named."""
+    model = tmp_path / "m.tflite"
+    model.write_bytes(pyramid().bytes())
+    of = partial(lowtide.research.plan, model, target=TARGET, allow="row-streaming")
+    held, fed = of().required_bytes, of(stream_input=True).required_bytes
+    assert fed < held
+    (command,) = (way for way in commands(capsys, str(model), "--budget", f"{fed}B") if " emit " in way)
+    assert command.startswith(f"lowtide emit --stream-input {model} -o firmware   ({fed:,} B, C with")
+    words = shlex.split(command.partition("   (")[0])[1:-1]
+    assert main([*words, str(tmp_path / "c"), "--budget", f"{fed}B", "-q"]) == 0
+    assert not any(" emit " in way for way in commands(capsys, str(model), "--budget", f"{fed - 1}B"))
 
 
 @pytest.mark.slow
