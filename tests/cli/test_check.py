@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -102,3 +103,10 @@ def test_a_bound_below_a_tflm_budget_is_not_called_above_it(tmp_path: Path, caps
     assert f"impossible without tiling: {words}" in out
     assert "above the budget" not in out
     assert f"cannot fit untiled, {words}: required" in run(capsys, "check", *asked)[1]
+
+
+def test_of_an_onnx_file_the_tensor_arena_is_checked(capsys: Captured, tmp_path: Path) -> None:
+    """A budget of `plan` is the process's memory there, and the line says that this one is not."""
+    status, out, _ = run(capsys, "check", onnx_file(tmp_path), "--budget", "1MB", "-q")
+    assert status == 0
+    assert re.match(r"fits: required (?:at most )?[\d,]+ B of tensor arena, available 1,000,000 B, to spare ", out)
