@@ -93,6 +93,20 @@ def test_rungs_that_the_time_is_over_for_have_no_figure(tmp_path, monkeypatch):
     assert any("--allow tile" in way.command for way in others)
 
 
+def test_after_an_interrupt_no_rung_is_tried(tmp_path):
+    """Ctrl-C ends all of them, not the one that is searched."""
+    tried = []
+
+    def report(name, _):
+        tried.append(name)
+        if name == "tiles":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lowtide.research.ways_to_fit(_chain(tmp_path, 32), budget="20KiB", report=report)
+    assert tried[-1] == "tiles"  # which others follow
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["generic", "onnxruntime"])
 def test_the_target_stands_in_the_commands(target, tmp_path):

@@ -113,7 +113,7 @@ def ways_to_fit(
     given: Model = model if graph is None else graph
     seconds: Any = min(RUNG_SECONDS, settings["time"])
     began = monotonic()
-    plain = plan(given, **(settings | {"time": seconds}))
+    plain = _uninterrupted(plan(given, **(settings | {"time": seconds})))
     limit = plain.budget_bytes or 0
     if plain.status not in ("over_budget", "impossible"):
         return []
@@ -141,6 +141,13 @@ def ways_to_fit(
             base = _command(model, {**settings, **rung.changes}, tried, rung.command)
             found.append(_way(rung, candidate, base, limit, seconds))
     return found
+
+
+def _uninterrupted(candidate: Plan) -> Plan:
+    """Raise `KeyboardInterrupt` if Ctrl-C ended a search: nothing else is tried then."""
+    if candidate.stopped == "interrupt":
+        raise KeyboardInterrupt
+    return candidate
 
 
 def _rungs(model: Model, settings: Mapping[str, Any], plain: Plan) -> Iterator[_Rung]:
@@ -182,7 +189,7 @@ def _boards(plain: Plan, settings: Mapping[str, Any]) -> Iterator[_Rung]:
 def _rung_plan(model: Model, settings: dict[str, Any]) -> Plan | None:
     """The plan of a rung; None where it does not apply, or nothing of the kind was found."""
     try:
-        candidate = plan(model, **settings)
+        candidate = _uninterrupted(plan(model, **settings))
         if settings.get("target") == "loops":
             from lowtide.api.emitting import project_of
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lowtide.api.default.predicted import STEPS, plan_predicted
-from lowtide.api.default.request import Request, Tell
+from lowtide.api.default.request import Request, Tell, finished
 from lowtide.errors import InputError
 from lowtide.report.first_screen import size_text
 from lowtide.target import resolve
@@ -87,7 +87,7 @@ def _kernels(request: Request, plan: Plan, tell: Tell) -> Iterator[NextCommand]:
     tell("planning for each library of kernels")
     choices = kernel_choices(request.path, rules, dims=request.dims, time=request.seconds, quick=True)
     kernels, choice = min(
-        ((name, choice) for name, choice in choices.items() if name in _LIBRARIES),
+        ((name, choice) for name, choice in choices.items() if name in _LIBRARIES and finished(choice.plan)),
         key=lambda each: each[1].required_bytes,
     )
     gains = any((f.planned_bytes or f.default_bytes) < f.default_bytes for f in choice.plan.runtime_figures or ())
@@ -111,7 +111,7 @@ def _as_c(request: Request, plan: Plan, tell: Tell) -> Iterator[NextCommand]:
             request.path, target=TARGET, allow="row-streaming", dims=request.dims, time=request.seconds,
             stream_input=streamed,
         )  # fmt: skip
-        if _fits(request, plan, made.required_bytes):
+        if _fits(request, plan, finished(made).required_bytes):
             how = "with row streaming" if made.loops else "without an interpreter"
             how += ", fed rows of its input" if streamed else ""
             yield NextCommand(
@@ -130,7 +130,7 @@ def _slower(request: Request, plan: Plan, tell: Tell) -> Iterator[NextCommand]:
         return
     for step in STEPS:
         if step > request.slower:
-            other = plan_predicted(replace(request, slower=step), tell)
+            other = finished(plan_predicted(replace(request, slower=step), tell))
             better = other.comparison is not None and other.comparison.better
             if better and not other.above_limit and (plan.above_limit or _fits(request, plan, other.required_bytes)):
                 gives = f"{size_text(other.required_bytes)}, with more time"
