@@ -29,7 +29,7 @@ _NODE_BYTES, _ATTRIBUTE_BYTES = 6300, 1120
 """What a session keeps for a node, and more for each of its attributes."""
 _CODE_BYTES, _KIND_BYTES = 650_000, 31_500
 """Pages of onnxruntime's code that a run touches beyond those of an empty session, and more for each kind of op."""
-_IN_FILE = 1.15
+_IN_FILE = 1.04
 """What weights take that are read from the model's file, for each of their bytes: gaps between them."""
 _HELD_BY_NODE = 2.5
 """The same of a constant that a node or a body holds: the node, the file and the session each have it."""
