@@ -27,7 +27,7 @@ struct PathOptions {
   Bytes at_least = 0;                 // no lower peak is of use
   int most_ops = 0;                   // ops that may run; 0: any number
   int64_t most_weight = 0;            // what a way may weigh; 0: any weight
-  int64_t above = 0;                  // what an op weighs beside that runs whole above the limit; 0: none does
+  int64_t above = 0;                  // what an untiled op above the limit weighs in addition; 0: no op is above it
   std::function<bool(int64_t)> stop;  // asked now and then with the regions tried so far; true stops the search
 
   // Positions of a region that begins and ends where less is live than anywhere near, at the most; and what is near.

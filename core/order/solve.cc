@@ -25,11 +25,11 @@ constexpr int kCutsAtOnce = 64;  // in a row, before something else is tried
 // only, and refutes in a second what no search does in a minute, such as a scan unrolled in every layer.
 constexpr int64_t kWorkPerState = 10, kLeastThreadedWork = 20, kMostThreadedWork = 120;
 constexpr int64_t kMacrosPerWork = 6;
+// Where work is limited: the states of a slice that is still worth a round; the nanoseconds of a state before any was
+// expanded; and the work of a round, in halves of its leader's.
+constexpr int64_t kLeastSlice = 16, kFirstWork = 10'000, kHalvesOfLeader = 3;
 // Slices grow by 5/2 up to the longest, but not while searches on demand answer; from the threaded ones on, two threads
 // share them.
-constexpr int64_t kLeastSlice = 16;
-constexpr int64_t kFirstWork = 10'000;  // of a state, as long as none was expanded
-constexpr int64_t kEngines = 3;         // halves: work of a round for that of its leader
 constexpr int64_t kThreadedSlice = 30'000, kLongestSlice = 200'000;
 // Symmetries are looked for, and searches from the start make moves on demand, once a slice is so many times the first.
 constexpr int64_t kSlicesBeforeMore = 4;
@@ -73,7 +73,7 @@ class Solver {
     if (now_.options().most_work == 0) return std::numeric_limits<int64_t>::max();
     const int64_t states = result.states + result.beam_states;
     const int64_t each = states > 0 ? std::max<int64_t>(1, result.work / states) : kFirstWork;
-    return (now_.options().most_work - result.work) * 2 / (kEngines * each);
+    return (now_.options().most_work - result.work) * 2 / (kHalvesOfLeader * each);
   }
 
   // A slice of states for the leading engine, and parts of one for everything else. False if that was the last round.

@@ -42,8 +42,8 @@ _WORK = _Work()
 
 
 def count(nanoseconds: int) -> None:
-    """Note work of this thread, as many nanoseconds as it takes on a quiet machine: states, candidates, operators of
-    graphs that are made, each with its price. Limits that are counted go by that."""
+    """Note work of this thread, as many nanoseconds as it takes on a quiet machine: steps of searches, candidates,
+    operators of graphs that are made, each with its price. Limits that are counted go by that."""
     _WORK.nanoseconds += nanoseconds
 
 

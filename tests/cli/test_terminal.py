@@ -74,6 +74,23 @@ def test_quiet_and_what_is_over_say_nothing(monkeypatch: pytest.MonkeyPatch):
     assert stream.getvalue() == before
 
 
+def test_the_lowest_peak_does_not_rise_with_another_search(monkeypatch: pytest.MonkeyPatch):
+    """Until something else is done, such as another model."""
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    line = begun(9.0)
+    line(Progress(8, 0, 2.0))
+    for peak, shown in ((9, 8), (7, 7)):
+        line._last_report = 0.0
+        line(Progress(peak, 0, 2.0))
+        assert f"lowest peak so far {shown} B" in stream.getvalue().splitlines()[-1].split("\r")[-1]
+    line.doing("another model")
+    line._last_report = 0.0
+    line(Progress(9, 0, 2.0))
+    assert "lowest peak so far 9 B" in stream.getvalue()
+    line.end()
+
+
 def test_figures_that_are_not_known_are_left_out(monkeypatch: pytest.MonkeyPatch):
     """Without a best plan no best is said, and no bar is drawn; what is being done is."""
     stream = Terminal()

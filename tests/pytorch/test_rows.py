@@ -484,11 +484,10 @@ def test_no_more_parts_are_taken_than_the_budget_asks_for() -> None:
 def test_below_all_cuts_the_op_is_named_that_no_cut_makes_smaller() -> None:
     """And not the head, which parts would have made small enough."""
     net = gpt_plain(torch, torch.nn, 1, 32, 2, 32, 2000)
+    options = StepOptions(measure=False)
     for allow, head_named in (("recompute", True), ("recompute,tile", False)):
         with pytest.raises(InputError, match="alone takes") as refused:
-            compile_step(
-                net.model, net.loss_fn, net.batch, options=StepOptions(measure=False), budget=1000, allow=allow
-            )
+            compile_step(net.model, net.loss_fn, net.batch, options=options, budget=1000, allow=allow)
         assert ("_log_softmax_backward_data" in str(refused.value)) == head_named
 
 

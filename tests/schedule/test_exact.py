@@ -359,6 +359,20 @@ def test_a_limit_of_states_gives_the_same_result_each_time(first_slice: int, mos
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("work", [10**7, 10**9])
+def test_a_limit_of_work_gives_the_same_result_each_time(work: int) -> None:
+    """It is kept, about; less work is a part of the search with more."""
+    core, n = core_model(memory_model(HARD, STRICT)), len(HARD.ops)
+    first, second, less = (solve(core, n, seconds=600, most_work=most) for most in (work, work, work // 4))
+    assert facts(first) == facts(second)
+    assert first.stopped == "complete"
+    assert work / 4 < first.work < 2 * work
+    assert less.work < first.work
+    assert less.peak >= first.peak
+    assert less.lower_bound <= first.lower_bound < first.peak
+
+
+@pytest.mark.slow
 def test_an_error_in_a_report_comes_through_while_two_threads_search() -> None:
     """Turns are long enough for two from the first on: the other thread is ended and waited for."""
     calls = 0

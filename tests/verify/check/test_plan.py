@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 from collections.abc import Callable
 from dataclasses import replace as remake
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -452,33 +449,6 @@ def test_what_the_layout_check_lets_pass_the_replay_lets_pass() -> None:
                 replay(graph, tried, memory, steps, storage_offsets(graph, tried, memory), mode=mode)
     assert passed > 200
     assert failed > 200
-
-
-def test_the_room_imports_nothing_that_plans() -> None:
-    """The checker knows the graph, the plan, the target, the table of ops, errors, sizes, and itself."""
-    allowed = (
-        "graph",
-        "certificates",
-        "fission_plan",
-        "spill_plan",
-        "plan",
-        "profiles",
-        "rewrites",
-        "target",
-        "rules",
-        "ops",
-        "errors",
-        "sizes",
-        "stop",
-        "verify",
-    )
-    for path in Path(inspect.getfile(verify_plan)).parent.glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            names += [a.name for a in node.names] if isinstance(node, ast.Import) else []
-            for name in names:
-                if name.split(".")[0] == "lowtide":
-                    assert name.split(".")[1] in allowed, (path.name, name)
 
 
 @pytest.mark.slow

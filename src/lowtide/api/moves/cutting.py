@@ -97,8 +97,9 @@ def tile_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tu
     moves: list[Move[Answer]] = [Tile(search, bounds)]
     moves += [TilePeak(search), NestTiles(search)] if "nest-tiles" in job.allow else []
     if recomputes:  # first where norms keep operators from being tiled; within a budget tiles alone may be enough
+        turn = 0 if goal.budget is None else 1
         norms = any(s.groups for s in statistics(problem.graph))
-        moves.insert(len(moves) if not norms else 0 if goal.budget is None else 1, MultiPass(search))
+        moves.insert(turn if norms else len(moves), MultiPass(search))
     return opening, moves
 
 
