@@ -13,7 +13,7 @@ above an empty one; a plan that takes more than today, or too long, is never cho
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -34,6 +34,7 @@ from lowtide.graph import Kind
 from lowtide.plan import Plan, Status
 from lowtide.run.fresh_process import INPUTS
 from lowtide.run_reports import rounding
+from lowtide.sizes import Dims
 from lowtide.target import resolve
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ blocked tensors, 1.7 nodes."""
 def plan_onnx(request: Request, tell: Tell) -> Plan:
     """The plan, compared with what the user has today. Raises `InputError`: onnxruntime cannot load or run the
     model."""
+    from lowtide.api.default.one_file import compared_at_smallest
+
     with tempfile.TemporaryDirectory(prefix="lowtide-") as name:
         trial = Trial.of(request, Path(name), tell)
         order, found = trial.order(), list[_Candidate]()
@@ -81,7 +84,8 @@ def plan_onnx(request: Request, tell: Tell) -> Plan:
                 raise KeyboardInterrupt
             tell(trial.finished(_best(found, request.budget_bytes)))
             _measure_changed(trial, found)
-            return trial.finished(_settled(trial, found, request.budget_bytes))
+            plan = trial.finished(_settled(trial, found, request.budget_bytes))
+            return compared_at_smallest(trial, plan) if request.smallest else plan
         except KeyboardInterrupt:  # what was measured so far, or predicted
             best = trial.finished(_best(found, request.budget_bytes)) if found else expected
             return msgspec.structs.replace(best, stopped="interrupt")
@@ -211,11 +215,18 @@ class Trial:
         """The trial of a request, whose sizes are all known. Raises `InputError` if onnxruntime does not load it."""
         tell("onnxruntime optimises the model")
         level, out = "extended" if request.portable else "all", folder / "optimized.onnx"
-        return cls(request, folder, tell, optimized_file(Path(request.path), out, request.dims, level))
+        made = optimized_file(Path(request.path), out, request.dims, level, request.smallest)
+        return cls(request, folder, tell, made)
+
+    @property
+    def left(self) -> Dims:
+        """Sizes of the dimensions that the optimised file leaves free."""
+        return {name: self.request.dims[name] for name in self.request.smallest}
 
     def order(self) -> Plan:
         """The plan of the optimised file that changes its order and places alone."""
-        job = self.request.job(self.optimized.path, {}, changes=False, target=self.request.limited("onnxruntime"))
+        target = self.request.limited("onnxruntime")
+        job = self.request.job(self.optimized.path, self.left, changes=False, target=target)
         return self._solved(job)
 
     def changed(self, first: _Candidate, extra: float | None) -> Plan | None:
@@ -233,7 +244,9 @@ class Trial:
             settings["budget"] = request.budget_bytes - rest
         if extra is not None:
             settings["max_overhead"] = extra
-        job = request.job(self.optimized.path, {}, changes=True, target=request.limited("onnxruntime"), **settings)
+        job = request.job(
+            self.optimized.path, self.left, changes=True, target=request.limited("onnxruntime"), **settings
+        )
         if not job.allow:
             return None
         self.tell("searching for tiles that need less")
@@ -353,9 +366,9 @@ class Trial:
         return Setup(out, folder / "planned.npz", module)
 
     @property
-    def dims(self) -> Mapping[str, int]:
+    def dims(self) -> Dims:
         """Sizes by name, as the inputs are drawn."""
-        return self.optimized.origin.dims
+        return {**self.optimized.origin.dims, **self.left}
 
     def predicted(self, plan: Plan) -> Plan:
         """The plan of the order alone with what it is predicted to take, before anything is measured."""
@@ -417,7 +430,7 @@ class Trial:
         """Bytes of the largest tensor of the optimised file that the call limits; None: it limits none."""
         if not self.request.max_tensor_bytes:
             return None
-        return resolve(self.request.limited("onnxruntime")).largest_tensor(load(self.optimized.path))
+        return resolve(self.request.limited("onnxruntime")).largest_tensor(load(self.optimized.path, self.left))
 
     def _with_status(self, plan: Plan, comparison: Comparison) -> Plan:
         """The plan with its comparison, under the budget."""
