@@ -29,7 +29,7 @@ from lowtide.api.models import load
 from lowtide.api.moves.all_transformations import MOST_OVERHEAD
 from lowtide.api.optimized import OptimizedFile, optimized_file
 from lowtide.api.writing import PlanFiles, write_all
-from lowtide.comparison import Comparison, ProcessMemory, Weights
+from lowtide.comparison import Comparison, ProcessMemory, SmallestSizes, Weights
 from lowtide.graph import Kind
 from lowtide.plan import Plan, Status
 from lowtide.run.fresh_process import INPUTS
@@ -67,8 +67,6 @@ blocked tensors, 1.7 nodes."""
 def plan_onnx(request: Request, tell: Tell) -> Plan:
     """The plan, compared with what the user has today. Raises `InputError`: onnxruntime cannot load or run the
     model."""
-    from lowtide.api.default.one_file import compared_at_smallest
-
     with tempfile.TemporaryDirectory(prefix="lowtide-") as name:
         trial = Trial.of(request, Path(name), tell)
         order, found = trial.order(), list[_Candidate]()
@@ -85,7 +83,7 @@ def plan_onnx(request: Request, tell: Tell) -> Plan:
             tell(trial.finished(_best(found, request.budget_bytes)))
             _measure_changed(trial, found)
             plan = trial.finished(_settled(trial, found, request.budget_bytes))
-            return compared_at_smallest(trial, plan) if request.smallest else plan
+            return trial.compared_at_smallest(plan) if request.smallest else plan
         except KeyboardInterrupt:  # what was measured so far, or predicted
             best = trial.finished(_best(found, request.budget_bytes)) if found else expected
             return msgspec.structs.replace(best, stopped="interrupt")
@@ -346,6 +344,29 @@ class Trial:
             seen.append(longer())
             slow += seen[-1].too_slow
         return sorted(seen, key=lambda one: one.slowdown)[len(seen) // 2]
+
+    def compared_at_smallest(self, plan: Plan) -> Plan:
+        """A plan that was measured at the largest sizes, with what its file takes at the smallest ones: onnxruntime's
+        optimiser left these sizes free, and the plan changes the order alone."""
+        comparison, request = plan.comparison, self.request
+        assert comparison is not None, "a plan of `finished`"
+        folder = self.folder / "smallest"
+        folder.mkdir()
+        small = replace(self, folder=folder, request=replace(request, dims={**request.dims, **request.smallest}))
+        seen = small.settled(plan, plan.weights)
+        today, planned = seen.today.model_bytes, seen.planned.model_bytes
+        good = planned <= (1 + LEAST_GAIN) * today and bool(seen.outputs) and not seen.too_slow
+        smallest = SmallestSizes(
+            sizes=dict(request.smallest),
+            largest={k: n for k, n in request.dims.items() if k in request.smallest and isinstance(n, int)},
+            today_bytes=today,
+            planned_bytes=planned,
+            slowdown=seen.slowdown,
+            outputs=seen.outputs,
+            good=good,
+        )
+        comparison = msgspec.structs.replace(comparison, smallest=smallest, better=comparison.better and good)
+        return msgspec.structs.replace(plan, comparison=comparison)
 
     def alone(self, plan: Plan) -> FreshRun:
         """A plan's memory and time alone."""
