@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from lowtide.api.default.process import empty_session, predicted_process
+from lowtide.api.default.process import empty_session, heap_bytes, predicted_process
 from lowtide.api.default.request import Request, Tell
 from lowtide.api.models import load
 from lowtide.api.moves.all_transformations import MOST_OVERHEAD
@@ -205,13 +205,16 @@ class Trial:
     folder: Path
     tell: Tell
     optimized: OptimizedFile
+    heap_bytes: int
+    """What kernels take from the heap (`process.heap_bytes`)."""
 
     @classmethod
     def of(cls, request: Request, folder: Path, tell: Tell) -> Trial:
         """The trial of a request, whose sizes are all known. Raises `InputError` if onnxruntime does not load it."""
         tell("onnxruntime optimises the model")
         level, out = "extended" if request.portable else "all", folder / "optimized.onnx"
-        return cls(request, folder, tell, optimized_file(Path(request.path), out, request.dims, level))
+        optimized = optimized_file(Path(request.path), out, request.dims, level)
+        return cls(request, folder, tell, optimized, heap_bytes(out))
 
     def order(self) -> Plan:
         """The plan of the optimised file that changes its order and places alone."""
@@ -289,11 +292,15 @@ class Trial:
                 _compared(own.outputs, setup.outputs, share),
                 request.slower,
                 self.today_tensor_bytes or 0,
-                predicted_process(setup.model, one.runtime_arena_bytes or 0, one.weights, inputs),
+                self._process(setup, one, inputs),
             )
             for (one, setup), ran in zip(tried, after, strict=True)
         ]
         return [replace(one, settled=not before.warm and not one.seems_too_slow) for one in found]
+
+    def _process(self, setup: Setup, plan: Plan, inputs: int) -> ProcessMemory:
+        """What a process takes with a plan that was written, as predicted."""
+        return predicted_process(setup.model, plan.runtime_arena_bytes or 0, plan.weights, inputs, self.heap_bytes)
 
     def _promising(self, plan: Plan, ways: Sequence[Weights | None]) -> list[tuple[Plan, Setup]]:
         """The plan with its weights in those ways that are each predicted to need less than all before it."""
@@ -302,7 +309,7 @@ class Trial:
         for way in ways:
             one = msgspec.structs.replace(plan, weights=way)
             setup = self._written(one)
-            takes = predicted_process(setup.model, one.runtime_arena_bytes or 0, way, 0).total_bytes
+            takes = self._process(setup, one, 0).total_bytes
             if takes < (1 - LEAST_GAIN) * least:
                 found.append((one, setup))
                 least = takes
@@ -362,8 +369,8 @@ class Trial:
         inputs = sum(t.size for t in plan.tensors if t.kind is Kind.INPUT)
         one, setup = self._promising(plan, WAYS)[-1]
         today = next((f.default_bytes for f in plan.runtime_figures or () if f.what == "arena"), 0)
-        before = predicted_process(self.optimized.path, today, None, inputs).total_bytes
-        parts = predicted_process(setup.model, plan.runtime_arena_bytes or 0, one.weights, inputs)
+        before = predicted_process(self.optimized.path, today, None, inputs, self.heap_bytes).total_bytes
+        parts = self._process(setup, one, inputs)
         comparison = Comparison(
             **self._comparison_fields(plan, before, parts.total_bytes),
             base_bytes=empty_session().base_bytes,
