@@ -134,9 +134,14 @@ class Limits:
     tally: Tally = field(default_factory=Tally, compare=False, repr=False)
 
     @property
+    def passed_seconds(self) -> float:
+        """Seconds of the clock since the search was started."""
+        return clock() - self.started
+
+    @property
     def clock_seconds(self) -> float:
         """Seconds until the clock ends the search, never negative."""
-        return max(0.0, self.seconds - (clock() - self.started))
+        return max(0.0, self.seconds - self.passed_seconds)
 
     @property
     def _worked_seconds(self) -> float:
@@ -188,10 +193,14 @@ class Limits:
         """Whether nothing is left, or Ctrl-C came."""
         return self.interrupt.seen or self.left_seconds <= 0
 
+    def why(self, stopped: str) -> str:
+        """Why a search ended that went on until it was done, or something else stopped it: its work may be over."""
+        return "time" if stopped == "complete" and self.left_seconds <= 0 else stopped
+
     def tell(self, phase: str = "", best_bytes: int = 0, bound_bytes: int = 0) -> None:
         """Report what is being done, and the best peak and the bound where they are known."""
         if self.report is not None:
-            self.report(Progress(best_bytes, bound_bytes, clock() - self.started, phase))
+            self.report(Progress(best_bytes, bound_bytes, self.passed_seconds, phase))
 
     def saying(self, phase: str) -> Limits:
         """The same for a search whose figures are of a part of the graph, or of something that is tried: a phase is

@@ -15,6 +15,7 @@ from lowtide.schedule.exact import Exact
 from lowtide.schedule.windows import improved
 from lowtide.stop import Limits, Progress
 from lowtide.target import BUILT_IN
+from support.clocks import Clock
 from support.random_graphs import random_graph, random_order
 
 
@@ -91,18 +92,6 @@ def test_an_interrupt_leaves_what_there_is() -> None:
     assert list(order) != list(range(len(graph.ops)))
 
 
-class _Clock:
-    """A clock that goes on by so many seconds at each look."""
-
-    def __init__(self, seconds: float) -> None:
-        self.now, self.seconds = 0.0, seconds
-
-    def perf_counter(self) -> float:
-        """What it shows."""
-        self.now += self.seconds
-        return self.now
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("most", [10**6, 40])
 def test_the_order_does_not_depend_on_the_speed_of_the_clock(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,9 +104,9 @@ def test_the_order_does_not_depend_on_the_speed_of_the_clock(most: int, monkeypa
     start = [graph.index_of[v] for v in random_order(rng, graph)]
     orders = []
     for seconds in (0.0, 1.0, 1000.0):
-        monkeypatch.setattr(lowtide.stop, "time", _Clock(seconds))
+        monkeypatch.setattr(lowtide.stop, "time", Clock(seconds))
         orders.append(improved(model, start, Limits(1e9)))
     assert orders[0] == orders[1] == orders[2]
     assert profile(model, orders[0][0]).peak < profile(model, start).peak
-    monkeypatch.setattr(lowtide.stop, "time", _Clock(1e9))
+    monkeypatch.setattr(lowtide.stop, "time", Clock(1e9))
     assert improved(model, start, Limits(1e9))[0] == tuple(start)

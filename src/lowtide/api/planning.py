@@ -268,11 +268,12 @@ def plan_job(
 
 
 def _is_counted(job: Job, problem: Problem) -> bool:
-    """Whether all searches for a job count their work: those for orders, tiles and aliases in one arena do."""
+    """Whether all searches for a job count their work: those for orders, tiles, aliases, recomputation and offload in
+    one arena do."""
     words = set(job.allow)
-    tiles = "tile" in words or not words & {"recompute", "merge"}
-    others = words & {"offload", "row-streaming", "merge"} or problem.graph.dialect == "labels"
-    return isinstance(job.goal, OneArena) and job.search.method.name == "exact" and tiles and not (words and others)
+    of_step = "tile" in words and (words & {"offload", "merge"} or problem.graph.dialect == "labels")
+    others = of_step or "row-streaming" in words or job.repeats is not None
+    return isinstance(job.goal, OneArena) and job.search.method.name == "exact" and not others
 
 
 def _solve(job: Job, problem: Problem, limits: Limits) -> Answer:

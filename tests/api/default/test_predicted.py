@@ -7,7 +7,6 @@ import signal
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -20,6 +19,7 @@ from lowtide.api.job import Job
 from lowtide.api.objects import Model
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import Plan
+from support.clocks import Clock, untimed
 from support.random_graphs import random_graph
 from support.tflite_nets import pyramid, random_tflite, wide_net
 
@@ -89,18 +89,6 @@ def test_today_is_an_arena_where_the_plan_is_one() -> None:
     assert seen.better
 
 
-class _Clock:
-    """A clock that goes on by so many seconds at each look."""
-
-    def __init__(self, seconds: float) -> None:
-        self.now, self.seconds = 0.0, seconds
-
-    def perf_counter(self) -> float:
-        """What it shows."""
-        self.now += self.seconds
-        return self.now
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.02, 0.5])
 def test_the_plan_does_not_depend_on_the_speed_of_the_clock(
@@ -112,20 +100,13 @@ def test_the_plan_does_not_depend_on_the_speed_of_the_clock(
     for model, target in models(tmp_path)[3:4]:
         plans = list[dict[str, object]]()
         for speed in (0.0, 1e-4):
-            monkeypatch.setattr(lowtide.stop, "time", _Clock(speed))
+            monkeypatch.setattr(lowtide.stop, "time", Clock(speed))
             request = Request.of(model, None, None, target, {}, None, ())
             plan = plan_request(replace(request, seconds=seconds))
             plans.append(untimed(msgspec.to_builtins(plan)))
         assert plans[0] == plans[1]
         ended += plans[0]["stopped"] == "time"
     assert (ended > 0) == (seconds < 0.1)
-
-
-def untimed(value: Any) -> Any:
-    """What a plan says, without what says how long it took."""
-    if isinstance(value, dict):
-        return {key: untimed(each) for key, each in value.items() if "seconds" not in key}
-    return [untimed(each) for each in value] if isinstance(value, list) else value
 
 
 def test_an_interrupt_between_searches_keeps_the_best_plan(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from lowtide.read.onnx.proto import all_graphs, bodies, names_read
 from lowtide.read.onnx.reader import read_onnx
 from lowtide.run.packed_weights import PACKED
 from lowtide.run.timing import FreshRun, Setup, run_fresh
+from lowtide.sizes import NO_DIMS, Dims
 
 _EMPTY_SESSION_BYTES = 10_450_000
 """A session of one small op in onnxruntime 1.32.0, where it cannot be measured."""
@@ -73,16 +74,16 @@ def predicted_process(
     )
 
 
-def heap_bytes(model: Path) -> int:
+def heap_bytes(model: Path, dims: Dims = NO_DIMS) -> int:
     """What kernels take from the heap at the most: products of rows by a vector, which run row by row. `model`: a file
-    that declares its shapes."""
+    that declares its shapes; `dims`: sizes of those that are free."""
     import onnx
 
     graphs = list(all_graphs(onnx.load(str(model), load_external_data=False).graph))
     vectors = {tensor.name for each in graphs for tensor in each.initializer if len(tensor.dims) == 1}
     if not any(node.op_type == "MatMul" and node.input[1] in vectors for each in graphs for node in each.node):
         return 0
-    graph = read_onnx(model)
+    graph = read_onnx(model, dims)
     operands = [[graph.tensor_by_id[t].shape or () for t in op.inputs] for op in graph.ops if op.type == "MatMul"]
     return _ROW_BYTES * max((prod(left[:-1]) for left, right in operands if len(right) == 1), default=0)
 

@@ -244,7 +244,7 @@ def _peak_bound(call: RecomputeCall, extra: int) -> PeakBound:
     from lowtide.optimize.recompute.swap_bound import swap_peak_bound
 
     least, ops = least_possible(call.sequence)[0], _crowded_ops(call)
-    limits = Limits(call.limits.left_seconds * _BOUND)
+    limits = call.limits.share(_BOUND)
     if call.host is not None:
         return swap_peak_bound(call.sequence, extra, least, ops, call.host.bandwidth, lambda: not limits.over())
     return peak_bound(call.sequence, extra, least, ops, lambda: not limits.over())
@@ -257,8 +257,9 @@ def _cheapest(call: RecomputeCall, room: int, bound: PriceBound) -> Answer:
     key, total = objective_of(call.job).key, call.sequence.costs.total
     begin, best = call.once.order, None
     for part in _SEARCHED if call.most_units is None else [part * _WITHIN for part in _SEARCHED]:
-        result = search(call.sequence, begin, room, call.limits.until(part), enough=total + bound.units)
-        answer = placed(call, result.order, result.stopped, {"chains": result.chains, "repairs": result.steps})
+        limits = call.limits.until(part)
+        result = search(call.sequence, begin, room, limits, enough=total + bound.units)
+        answer = placed(call, result.order, limits.why(result.stopped), call.limits.tally.counts)
         best = answer if best is None else min(best, answer, key=key)
         excess = answer.keys["required_bytes"] - (call.goal.budget or 0)
         if excess <= 0 or not result.found or result.stopped == "interrupt":
@@ -329,7 +330,7 @@ def placed(
             "once_peak_bytes": call.once.keys["peak_bytes"],
         },
     }
-    seconds = call.limits.spent_seconds
+    seconds = call.limits.passed_seconds
     return replace(answer, keys=keys, own_order_peak_bytes=call.problem.own_order_peak_bytes, schedule_seconds=seconds)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lowtide.rewrites import Recompute, Swap
-from lowtide.stop import Limits
+from lowtide.stop import Limits, count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from lowtide.graph import Graph, Op
     from lowtide.rewrites import Rewrite
 
-_WALKS = 3  # orders that are walked to for each sequence: half a second each for some thousands of runs
+_WALKS = 3  # orders that are walked to for each sequence
+_RUN = 800_000  # nanoseconds of a walk for each run
 
 
 def roomier(
@@ -42,6 +43,7 @@ def roomier(
         ):
             break
         walk = anneal_load(walked_on, range(len(order)), peak, seed, over=limits.over)
+        count(_RUN * len(order))
         other = place(model, tuple(order[k] for k in walk), limits, QUICK)
         if other.allocation.arena_bytes < best.allocation.arena_bytes:
             best = other

@@ -17,9 +17,12 @@ from math import ceil
 from lowtide import _core
 from lowtide.optimize.recompute.sequence import Sequenced
 from lowtide.rewrites import PriceArc, PriceCertificate
+from lowtide.stop import count
 
 _MOST = 2**60
 _HALVINGS = 24
+
+CUT = 300  # nanoseconds that a price cut takes for each op and value
 
 _COARSER = 12  # bits fewer that a price has after the point where a byte is worth more
 
@@ -88,6 +91,7 @@ def _price_cuts(
                     return
                 p = dearest if high is None else max(1, _middle(low.p, high.p))
                 flow, held, *_ = _core.price_cut(core, v, p, q, first=first)
+                count(CUT * (len(problem.ops) + len(problem.values)))
                 yield _Cut(v, p, q, flow, held - unseen)
                 room, units = goal()
                 # Where more is held than there is room for, a byte is worth more.

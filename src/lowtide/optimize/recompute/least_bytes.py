@@ -142,10 +142,10 @@ class _Halving:
 
     def _report(self) -> Callable[[Progress], None] | None:
         """Progress of the search over all budgets."""
-        tell, spent = self.limits.report, self.limits.spent_seconds
+        tell, passed = self.limits.report, self.limits.passed_seconds
         if tell is None:
             return None
-        return lambda progress: tell(Progress(self.found[-1].peak, self.least, spent + progress.seconds))
+        return lambda progress: tell(Progress(self.found[-1].peak, self.least, passed + progress.seconds))
 
 
 def sweep(problem: Sequenced, order: Sequence[int], budgets: Sequence[int], limits: Limits) -> tuple[list[Spent], str]:

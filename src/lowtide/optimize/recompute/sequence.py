@@ -18,10 +18,16 @@ from lowtide.graph import Kind
 from lowtide.ops.kinds import names_only
 from lowtide.optimize.recompute.costs import Costs, costs_of
 from lowtide.sizes import format_size, round_up
-from lowtide.stop import Limits, Progress
+from lowtide.stop import Limits, Progress, count
 from lowtide.transform.clone import repeatable
 
 _ALONE = 0.15  # part of the time that is left for a search with transfers alone, and for one with repetitions alone
+
+_START, _CHAIN, _REPAIR = 10_000, 5_000, 300_000
+"""Nanoseconds that a search takes for each op before it begins, for each chain that it tries, and for each repair
+besides."""
+
+_UNLIMITED = 2**62  # repairs
 
 
 @dataclass(frozen=True)
@@ -313,21 +319,33 @@ def _one(
 
     core, begin = problem.core(problem.model.alignment), problem.without_views(order)
     enough = max(0, enough - problem.unmoved_units)
-    seconds = 0.0 if limits.over() else limits.left_seconds
-    began = time.perf_counter()
+    began, is_over = time.perf_counter(), limits.over()
 
     def left() -> float:
-        return max(0.0, seconds - (time.perf_counter() - began))
+        return 0.0 if is_over else limits.clock_seconds
 
+    count(_START * len(problem.ops))
     chains = 0
     if len(begin) == len(set(begin)):
         firsts = list(first_plans(core, begin, budget, limits.seed, left))
         chains, begin = sum(first.chains for first in firsts), min(firsts, key=by_cost).order
-    result = search_sequence(core, begin, budget, limits.seed, left(), steps, enough, report=tell)
-    limits.tally.add("chains", chains + result.chains, began)
-    limits.tally.counts["repairs"] = limits.tally.counts.get("repairs", 0) + result.steps
+        count(_CHAIN * chains)
+    best, tried, most = None, 0, _UNLIMITED if steps < 0 else steps
+    price = _REPAIR + _CHAIN * len(problem.ops) // 4  # of a repair; then what those before took
+    while True:
+        asked = min(most - tried, limits.most(price) or most)
+        result = search_sequence(core, begin, budget, limits.seed + tried, left(), asked, enough, report=tell)
+        chains, tried = chains + result.chains, tried + result.steps
+        work = _CHAIN * result.chains + _REPAIR * result.steps
+        count(work)
+        best = result if best is None else min(best, result, key=by_cost)
+        if result.steps < asked or tried >= most or limits.over():
+            break
+        begin, price = best.order, work // result.steps
+    limits.tally.add("chains", chains, began)
+    limits.tally.counts["repairs"] = limits.tally.counts.get("repairs", 0) + tried
     limits.interrupt.seen |= result.stopped == "interrupt"
-    return result
+    return best
 
 
 def first_plans(

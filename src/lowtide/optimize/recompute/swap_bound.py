@@ -14,9 +14,10 @@ from fractions import Fraction
 from math import ceil
 
 from lowtide import _core
-from lowtide.optimize.recompute.bound import PeakBound, PriceBound
+from lowtide.optimize.recompute.bound import CUT, PeakBound, PriceBound
 from lowtide.optimize.recompute.sequence import Sequenced
 from lowtide.optimize.recompute.swaps import Bandwidth
+from lowtide.stop import count
 
 _MOST = 2**60
 _WAYS = ((4, 4), (4, 0), (0, 4), (4, 2), (2, 4))
@@ -113,6 +114,7 @@ class _Prices:
 
     def __init__(self, problem: Sequenced, bandwidth: Bandwidth) -> None:
         self.out, self.back = bandwidth.per_nanosecond
+        self.work = CUT * (len(problem.ops) + len(problem.values))
         sizes = sum(v.size for v in problem.values)
         largest = max(problem.costs.total, ceil(sizes / self.out + sizes / self.back), 1)
         self.scale = 1 << max(0, (_MOST // largest).bit_length() - 1)
@@ -125,4 +127,5 @@ class _Prices:
         if p < 1:
             return None
         flow, *_ = _core.price_cut(core, v, p, self.scale, before, after)
+        count(self.work)
         return _Cut(v, (p, self.scale), (before, after), flow)
