@@ -75,18 +75,18 @@ docs: $(READY)
 mutations: $(READY)
 	$(BIN)/python tests/mutations.py
 	$(BIN)/python tests/fission_mutations.py
-	$(BIN)/python tests/checker_mutations.py -o packages/research/results/checker-mutations.md
+	$(BIN)/python tests/checker_mutations.py
 
 # Twenty thousand forged plans to refuse, a hundred thousand small random graphs against brute force, as many whose
 # bounds over tilings are held against an oracle, ten thousand decisions about training steps executed, five thousand
 # networks under random cuts run in onnxruntime, and as many models of all versions planned and written.
 stress: $(READY)
-	$(BIN)/python tests/stress_forgeries.py --count 20000 -o packages/research/results/forgeries.md
+	$(BIN)/python tests/stress_forgeries.py --count 20000
 	$(BIN)/python tests/stress_exact.py 100000
 	$(BIN)/python tests/stress_changed_graphs.py --count 100000 -o packages/research/results/changed-graphs
 	$(BIN)/python tests/stress_fission.py 1000 -o packages/research/results/decisions
 	$(BIN)/python tests/stress_cuts.py 5000 -o packages/research/results/stress-cuts
-	$(BIN)/python tests/stress_onnx.py --count 5000 --seed 1 -o packages/research/results/drawn-onnx.md
+	$(BIN)/python tests/stress_onnx.py --count 5000 --seed 1
 
 # A hundred thousand damaged model files through inspect and plan (an hour or so), and some through the command line.
 fuzz: $(READY)

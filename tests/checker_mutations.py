@@ -1,6 +1,6 @@
 """Each rule of the checker, switched off by itself: is there a forged plan that it alone refuses?
 
-    python tests/checker_mutations.py [--seeds N] [--each N] [--seed N] [-o TABLE.md]
+    python tests/checker_mutations.py [--seeds N] [--each N] [--seed N]
 
 Every forgery (`support/forgeries`) goes through the checker, which says which rule refuses it. Then that rule is
 switched off. If the plan is accepted, or the checker falls over, this forgery catches the broken rule. If another rule
@@ -18,7 +18,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from pathlib import Path
 from random import Random
 
 from support.checker_mutants import SWITCHES, UNREACHED, install, without
@@ -150,7 +149,6 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", nargs="*", default=[], metavar="MODULE", help="rules of these: check/sums, ...")
     parser.add_argument("--families", nargs="*", default=["*"], help="forgeries of these: surgery, 'changed: ops*'")
     parser.add_argument("--strict", action="store_true", help="exit 1 if a rule refuses nothing")
-    parser.add_argument("-o", "--out", type=Path)
     chosen = parser.parse_args(words)
     caught, began = Caught(only=tuple(chosen.only)), time.perf_counter()
     for seed in range(chosen.seed, chosen.seed + chosen.seeds):
@@ -164,12 +162,7 @@ def main(words: Sequence[str] | None = None) -> int:
                 for forged in forgeries(on, Random(f"{kind} {seed}"), chosen.each, chosen.most):
                     if any(fnmatchcase(forged.family, family) for family in chosen.families):
                         caught.take(on, forged)
-            if chosen.out:
-                chosen.out.write_text(caught.page(time.perf_counter() - began), encoding="utf-8")
-    text = caught.page(time.perf_counter() - began)
-    print(text)
-    if chosen.out:
-        chosen.out.write_text(text, encoding="utf-8")
+    print(caught.page(time.perf_counter() - began))
     return 1 if chosen.strict and caught.uncaught() else 0
 
 

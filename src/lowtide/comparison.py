@@ -42,6 +42,28 @@ class ProcessMemory(msgspec.Struct, frozen=True, kw_only=True):
         return sum(getattr(self, name) for name in self.__struct_fields__)
 
 
+class SmallestSizes(msgspec.Struct, frozen=True, kw_only=True):
+    """What a file for several sizes takes at the smallest, as measured.
+
+    Attributes
+    ----------
+    sizes, largest
+        The smallest and the largest sizes of the dimensions that the file leaves free. It is planned for the largest.
+    today_bytes, planned_bytes, slowdown, outputs
+        As in `Comparison`.
+    good
+        Whether it takes no more memory than today there, is as fast as was allowed, and gives the same outputs.
+    """
+
+    sizes: dict[str, int]
+    largest: dict[str, int]
+    today_bytes: int
+    planned_bytes: int
+    slowdown: float
+    outputs: str
+    good: bool
+
+
 class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A model as its user runs it today, and with the plan. Sizes are bytes, times are seconds of a run.
 
@@ -77,6 +99,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         Whether lowtide chose those sizes.
     today_tensor_bytes
         The largest tensor between operators of the model as it runs today, where the call limits such tensors.
+    smallest
+        Of a file for several sizes: what it takes at the smallest. All else here is of the largest.
     better
         Whether the plan takes less than today (for a compiler: no more), or keeps a limit of single tensors that
         today's does not, and is no slower than was allowed.
@@ -100,6 +124,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sizes: dict[str, str] = {}
     assumed: bool = False
     today_tensor_bytes: int | None = None
+    smallest: SmallestSizes | None = None
     better: bool = True
 
 
@@ -128,7 +153,7 @@ class OptimizedFrom(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     runtime, level
         Who optimised it, as ``"onnxruntime 1.32.0"``, and at which level: ``"all"`` or ``"extended"``.
     dims
-        Sizes of free dimensions, which are fixed in the optimised file.
+        Sizes of free dimensions, which are fixed in the optimised file. Those in the plan's `dims` stay free there.
     block
         Channels in a block of its convolutions' layout, which only some processors have; 0: it has none, and any CPU
         runs it.

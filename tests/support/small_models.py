@@ -58,7 +58,7 @@ def graph_file(folder: Path, document: dict[str, Any], name: str = "m.graph.json
     return path
 
 
-def onnx_file(folder: Path, name: str = "m.onnx", batch: int | str = 2) -> Path:
+def onnx_file(folder: Path, name: str = "m.onnx", batch: int | str = 2, width: int = 64) -> Path:
     """The path of an ONNX model of two branches, the wide one first computed and last used."""
     nodes = [
         node("Concat", "x x x x", "wide", axis=1),
@@ -69,7 +69,7 @@ def onnx_file(folder: Path, name: str = "m.onnx", batch: int | str = 2) -> Path:
         node("Relu", "c", "y"),
     ]
     axes = constant("axes", [1], [1], 7)
-    return saved(model(nodes, [value("x", (batch, 64))], [value("y", (batch, 1))], [axes]), folder, name)
+    return saved(model(nodes, [value("x", (batch, width))], [value("y", (batch, 1))], [axes]), folder, name)
 
 
 def with_weights_beside(folder: Path) -> Path:

@@ -1,7 +1,7 @@
 """Inductor's fused graphs: the peak of its order, of the best of its own reorderings, the least, and the proof.
 
     python bench/inductor.py FOLDER --lower                       # in an environment with torch; writes to FOLDER
-    python bench/inductor.py FOLDER [--time 20] -o results/inductor     # plans them; needs no torch
+    python bench/inductor.py FOLDER -o results/inductor     # plans them; needs no torch
 
 Networks of `bench.train_nets`, forward and backward as AOTAutograd parts them, each as far through Inductor as
 its reordering for peak memory; no kernel is compiled. Its figures are its own estimates: of the order that it has, and
@@ -94,13 +94,13 @@ def watched(path: Path) -> Iterator[None]:
         yield
 
 
-def planned(path: Path, seconds: float) -> dict[str, Any]:
+def planned(path: Path) -> dict[str, Any]:
     """A row: Inductor's estimates, what its order needs, and the least."""
     figures = json.loads(path.with_suffix(".figures").read_text(encoding="utf-8"))
     net, part = path.stem.split(".")
     graph = lowtide.load(path)
     began = time.process_time()
-    plan = lowtide.research.plan(graph, target="strict", time=seconds)
+    plan = lowtide.research.plan(graph, target="strict")
     took = time.process_time() - began
     lowtide.verify(graph, plan)
     tried = {key.removeprefix("topological_sort_"): size for key, size in figures.items() if key != "torch"}
@@ -111,19 +111,20 @@ def planned(path: Path, seconds: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def page(rows: list[dict[str, Any]], here: dict[str, Any], seconds: float) -> list[str]:
+def page(rows: list[dict[str, Any]], here: dict[str, Any]) -> list[str]:
     """Markdown."""
     best = [min(r["tried"].values()) for r in rows]
     over = [took / r["peak_bytes"] - 1 for took, r in zip(best, rows, strict=True)]
     agrees = sum(r["own_bytes"] == r["tried"]["baseline"] for r in rows)
     lines = [
         "# Graphs that Inductor fuses", "",
-        f"{about(here)}, two cores with much other work; torch {rows[0]['torch']}; "
-        f"`bench/inductor.py`, at most {seconds:g} s of search each, CPU seconds. MB are 10^6 bytes.", "",
-        f"Forward and backward halves of {len({r['net'] for r in rows})} training steps of `bench.train_nets` "
-        f"(size {SIZE}), as Inductor has them when it reorders for peak memory. Proved least: "
-        f"{sum(r['proved'] for r in rows)} of {len(rows)}. What Inductor takes, the lowest of its own order and the "
-        f"three that it tries, is 0 to {100 * max(over):.1f} % above the least, {sum(x > 0 for x in over)} of "
+        f"{about(here)}; torch {rows[0]['torch']}; "
+        "`bench/inductor.py`, default limits, which count work; s are CPU seconds. MB are 10^6 bytes.", "",
+        f"Forward and backward halves of {len({r['net'] for r in rows})} training steps of "
+        f"`lowtide_research.bench.train_nets` (size {SIZE}), as Inductor has them when it reorders for peak memory. "
+        f"Proved least: {sum(r['proved'] for r in rows)} of {len(rows)}. "
+        f"What Inductor takes, the lowest of its own order and the three that it tries, "
+        f"is 0 to {100 * max(over):.1f} % above the least, {sum(x > 0 for x in over)} of "
         f"{len(rows)} above it at all. The peak of its own order is its own estimate in {agrees}.", "",
         "- **estimate**: Inductor's figure of its order before it reorders; **own**: the same order here.",
         "- **lpmf, bfs, dfs**: its estimates of what it tries. **takes**: the lowest of the four.",
@@ -154,7 +155,6 @@ def main() -> None:
     """Lower, or plan and write."""
     parser = script(__doc__, folder="graphs of Inductor")
     parser.add_argument("--lower", action="store_true")
-    parser.add_argument("--time", type=float, default=20.0)
     options = parser.parse_args()
     if options.lower:
         options.folder.mkdir(parents=True, exist_ok=True)
@@ -162,8 +162,8 @@ def main() -> None:
             lower(options.folder, name)
             say(name)
         return
-    results = document(rows=[planned(path, options.time) for path in sorted(options.folder.glob("*.json"))])
-    write(options.out, results, page(results["rows"], results["machine"], options.time))
+    results = document(rows=[planned(path) for path in sorted(options.folder.glob("*.json"))])
+    write(options.out, results, page(results["rows"], results["machine"]))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Memory by tiles, recomputation and row streaming within 5 and 50 % more time: the default command.
 
-    python bench/tiling.py FOLDER [--only NAME...] -o results/tiling
+    python bench/tiling.py FOLDER [--only NAME...] [--resume results/tiling.json] -o results/tiling
 
 Each model is planned by `lowtide plan MODEL --for generic --slower S`, a process of its own: predicted arena, checked,
 not run. *streamed*: `--for loops`, rows in loops with ring buffers, which no ONNX file carries. *least*: the least of
@@ -54,6 +54,14 @@ def row(model: Path) -> dict[str, Any]:
     }
 
 
+def kept_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of an interrupted run. Exits where another commit made them."""
+    before = json.loads(path.read_text(encoding="utf-8"))
+    if before["machine"]["commit"] != document()["machine"]["commit"]:
+        raise SystemExit(f"{path}: of commit {before['machine']['commit']}")
+    return before["rows"]
+
+
 def page(results: dict[str, Any]) -> list[str]:
     """The rows, and their means over all models and over the 26 of the study, as Markdown."""
     rows, ways = results["rows"], [str(s) for s in SLOWER] + ["streamed", "least"]
@@ -85,8 +93,10 @@ def main() -> None:
     """Plan every model, and write the page after each."""
     parser = script(__doc__, folder="models as .onnx")
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="models to plan (default: 29)")
+    parser.add_argument("--resume", type=Path, metavar="F.json", help="keeps the rows that a run of this commit wrote")
     given = parser.parse_args()
-    rows = []
+    rows = kept_rows(given.resume) if given.resume else []
+    kept = {r["model"] for r in rows}
     with tempfile.TemporaryDirectory(prefix="lowtide-tiling-") as folder:
         paths = {path.stem: path for path in sorted(given.folder.rglob("*.onnx"))}
         for name, build in MODELS.items():
@@ -97,7 +107,7 @@ def main() -> None:
             subprocess.run(
                 [sys.executable, "-m", "lowtide", "research", "zoo", name, "-o", str(paths[name]), "-q"], check=True
             )
-        for name in given.only or (*sorted(STUDY), *ZOO):
+        for name in [n for n in given.only or (*sorted(STUDY), *ZOO) if n not in kept]:
             rows.append(row(paths[name]))
             say(f"{name}: {rows[-1]['least'] / rows[-1]['strict']:.3f} of strict, {rows[-1]['seconds']:.0f} s")
             if given.out:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,12 +28,16 @@ class OptimizedFile:
     origin: OptimizedFrom
 
 
-def optimized_file(model: Path, out: Path, dims: Dims, level: Level = "all") -> OptimizedFile:
-    """Write the graph that onnxruntime runs by default on this CPU, or one of a lower level; raises as `optimize`."""
+def optimized_file(
+    model: Path, out: Path, dims: Dims, level: Level = "all", free: Collection[str] = ()
+) -> OptimizedFile:
+    """Write the graph that onnxruntime runs by default on this CPU, or one of a lower level; raises as `optimize`.
+    `free`: names in `dims` of sizes that stay free in the file."""
     import onnxruntime
 
     sizes = sizes_by_name(model, dims)
-    optimize(model, out, sizes, level)
+    left = {name: sizes.pop(name) for name in free}
+    optimize(model, out, sizes, level, left)
     runtime = f"onnxruntime {onnxruntime.__version__}"
     block = declared_block(out)
     origin = OptimizedFrom(sha256=_digest(model), runtime=runtime, level=level, dims=sizes, block=block)
@@ -53,7 +57,8 @@ def planned_model(plan: Plan, model: Model) -> Iterator[Model]:
         raise InputError("the plan is for another model; plan this one anew", str(model))
     check_block(origin.block, "the plan")
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
-        made = optimized_file(Path(model), Path(folder) / "optimized.onnx", origin.dims, cast(Level, origin.level))
+        left, out = plan.dims or {}, Path(folder) / "optimized.onnx"
+        made = optimized_file(Path(model), out, {**origin.dims, **left}, cast(Level, origin.level), left)
         if not _is_of(plan, made.path):
             message = f"{made.origin.runtime} on this CPU makes another file of it than {origin.runtime} made"
             raise InputError(f"{message} when it was planned; plan it anew", str(model))

@@ -74,7 +74,8 @@ def run(
         raise InputError("footprint_bytes is measured in onnxruntime alone; leave it out", str(model))
     kind = check_run(model, plan, random_weights=random_weights)
     if dims:
-        load(model, dims)  # it says which of them the model does not have
+        fixed = {} if plan.optimized_from is None else plan.optimized_from.dims
+        load(model, {**dims, **fixed})  # it says which of them the model does not have
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder, planned_model(plan, model) as source:
         shipped, model = Path(str(model)), str(source)
         if kind == "onnx":

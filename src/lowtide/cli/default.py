@@ -185,10 +185,6 @@ def _run_sizes(options: argparse.Namespace, several: Mapping[str, Sequence[int]]
     from lowtide.api.default import plan_request
     from lowtide.report.first_screen import sizes_table
 
-    if options.out is not None:
-        name, sizes = next(iter(several.items()))
-        one = f"--dim {name}={sizes[-1]}"
-        raise InputError(f"a file that is written holds one size; leave out -o, or give one size, as {one}")
     options.dims = [(name, size) for name, size in options.dims if name not in several]
     request = _request(options)
     made: list[tuple[str, Plan]] = []
@@ -204,8 +200,12 @@ def _run_sizes(options: argparse.Namespace, several: Mapping[str, Sequence[int]]
         show_json([plan for _, plan in made])
     else:
         show(sizes_table(made))
-        words = " ".join(f"--dim {shlex.quote(f'{name}={size[-1]}')}" for name, size in several.items())
-        show(f"next: {_command(options, 'plan', {})} {words} -o OUT   (a file that is written holds one size)")
+        one = request.runs_in_onnxruntime
+        words = _dim_options(
+            {name: f"{min(size)}..{max(size)}" if one else max(size) for name, size in several.items()}
+        )
+        holds = "one file for all these sizes, without tiles" if one else "a file holds one size"
+        show(f"next: {_command(options, 'plan', {})}{words} -o OUT   ({holds})")
     return max(plan.exit_status for _, plan in made)
 
 
@@ -216,10 +216,14 @@ def run(options: argparse.Namespace) -> int:
     from lowtide.api.writing import check_outputs, data_of, write_all
 
     several = {name: sizes for name, sizes in options.dims if isinstance(sizes, list)}
-    if several:
+    if several and options.out is None:
         return _run_sizes(options, several)
+    options.dims = [(name, max(size) if name in several else size) for name, size in options.dims]
     line: ProgressLine = options.line
-    request = replace(_request(options), to_write=options.out is not None)
+    smallest = {name: min(sizes) for name, sizes in several.items()}
+    request = replace(_request(options), to_write=options.out is not None, smallest=smallest)
+    if several and not request.runs_in_onnxruntime:
+        raise InputError(_for_each_size(options, several))
     files = _files(request, options.out, options.session)
     check_outputs(options.model, files.paths, files.out)
     if not request.runs_in_onnxruntime:  # else weights are written anew
@@ -264,6 +268,22 @@ def run(options: argparse.Namespace) -> int:
     if plan.stopped == "interrupt" and not options.quiet:
         say("interrupted: this is the best plan so far")
     return plan.exit_status
+
+
+def _dim_options(sizes: Mapping[str, object]) -> str:
+    return "".join(f" --dim {shlex.quote(f'{name}={size}')}" for name, size in sizes.items())
+
+
+def _for_each_size(options: argparse.Namespace, several: Mapping[str, Sequence[int]]) -> str:
+    """Why there is no file for all sizes, and the commands for one file each."""
+    options.dims = [(name, size) for name, size in options.dims if name not in several]
+    commands: list[str] = []
+    for sizes in product(*several.values()):
+        out = Path(options.out)
+        out = out.with_stem(f"{out.stem}_{'x'.join(map(str, sizes))}")
+        command = _command(options, "plan", {}) + _dim_options(dict(zip(several, sizes, strict=True)))
+        commands.append(f"{command} -o {shlex.quote(str(out))}")
+    return f"one file for several sizes is for onnxruntime alone, which has to run it; plan each: {'; '.join(commands)}"
 
 
 def _on_board(request: Request, options: argparse.Namespace) -> tuple[Plan, BoardFit | None]:
@@ -354,9 +374,9 @@ def _command(options: argparse.Namespace, name: str, changes: Mapping[str, str])
     if name.partition(" ")[0] in ("inspect", "emit"):
         words = {}
     text = "".join(f" {option} {shlex.quote(str(value))}" for option, value in words.items() if value)
-    sizes = [f" --dim {shlex.quote(f'{name}={size}')}" for name, size in options.dims if isinstance(size, int)]
+    sizes = _dim_options({name: size for name, size in options.dims if isinstance(size, int)})
     out = " -o firmware" if name.startswith("emit") else ""
-    return f"lowtide {name} {shlex.quote(str(options.model))}{text}{''.join(sizes)}{out}"
+    return f"lowtide {name} {shlex.quote(str(options.model))}{text}{sizes}{out}"
 
 
 def _next(request: Request, plan: Plan, options: argparse.Namespace) -> list[str]:

@@ -78,7 +78,7 @@ def shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 def model_sizes(parser: Any, *, several: bool = False) -> None:
     """Options on the sizes of a model that leaves some open; `several`: also a range of them."""
-    table = "; 1..8 prints a table" if several else ""
+    table = "; 1..8 prints a table, and with -o OUT writes one file for these sizes" if several else ""
     parser.add_argument(
         "--dim", dest="dims", action="append", default=[], type=dim_or_dims, metavar="NAME=SIZE",
         help=f"size of a free dimension, by its name or as INPUT:AXIS=SIZE; repeatable{table}",
@@ -95,7 +95,7 @@ def dims_of(given: Sequence[tuple[str, int | Sequence[int]]]) -> Dims:
     dims: dict[str, int | Sequence[int]] = {}
     for name, size in given:
         if isinstance(size, list):
-            raise InputError(f"--dim {name} has several sizes; only `plan` without files takes them: give one")
+            raise InputError(f"--dim {name} has several sizes; only `plan` takes them: give one")
         if dims.setdefault(name, size) != size:
             option = "--dim" if isinstance(size, int) else "--shape"
             raise InputError(f"{option} gives {name} two sizes, {dims[name]} and {size}; give one")

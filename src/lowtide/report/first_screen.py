@@ -11,6 +11,7 @@ from lowtide.plan import Plan
 from lowtide.report.columns import columns
 
 _MIB = 2**20
+_OUTPUTS = {"equal": "equal, bit for bit", "rounding": "equal within the rounding of the runtime's own kernels"}
 
 
 def size_text(size: int, *others: int) -> str:
@@ -38,6 +39,7 @@ def first_screen(plan: Plan, written: Sequence[str] = (), next_commands: Sequenc
     assert comparison is not None, "a plan of lowtide.plan"
     head = [comparison.model, *_sizes(comparison), comparison.runtime]
     lines = [", ".join(head), columns(_rows(plan, comparison), right=[1, 2])]
+    lines += _smallest(comparison)
     budget = plan.budget_bytes
     if budget is not None:
         apart, base = comparison.planned_bytes - budget, comparison.base_bytes
@@ -131,12 +133,26 @@ def _rows(plan: Plan, comparison: Comparison) -> list[tuple[str, ...]]:
         rows.append(("time of a run", "", "", percent(1, round(slowdown, 4)), said))
     else:
         rows.append(("time of a run", "", "", "", "not predicted: the same FLOPs, in tiles"))
-    outputs = {"equal": "equal, bit for bit", "rounding": "equal within the rounding of the runtime's own kernels"}
     if comparison.outputs and plan.status == "ok":
         count = comparison.inputs_run
         checked = f", on {count} random input{'s' if count > 1 else ''}" if count else ""
-        rows.append(("outputs", "", "", "", f"{outputs[comparison.outputs]}{checked}"))
+        rows.append(("outputs", "", "", "", f"{_OUTPUTS[comparison.outputs]}{checked}"))
     return rows
+
+
+def _smallest(comparison: Comparison) -> list[str]:
+    """What a file for several sizes takes at the smallest, and what it does without."""
+    seen = comparison.smallest
+    if seen is None:
+        return []
+    row = (seen.today_bytes, seen.planned_bytes)
+    memory = f"{size_text(row[0], *row)} -> {size_text(row[1], *row)}, {percent(*row)}"
+    at, to = (" and ".join(f"{name} = {size}" for name, size in sizes.items()) for sizes in (seen.sizes, seen.largest))
+    outputs = _OUTPUTS.get(seen.outputs, "DIFFERENT")
+    return [
+        f"at {at}: {comparison.figure} {memory}; time {percent(1, seen.slowdown)}; outputs {outputs}",
+        f"one file for all sizes up to {to}: only the order is planned; a file for one size may also have tiles",
+    ]
 
 
 def _bound(plan: Plan, row: Sequence[int]) -> str:
@@ -173,6 +189,8 @@ def _opened_through(plan: Plan, written: Sequence[str]) -> str:
 
 def _why_not(plan: Plan, comparison: Comparison) -> str:
     """Why the model is not written."""
+    if comparison.smallest is not None and not comparison.smallest.good:
+        return "at the smallest size this is no better than today: plan one file for each size"
     if comparison.planned_bytes >= comparison.today_bytes:
         today, why = comparison.today_bytes, "no plan takes less than today"
         if plan.budget_bytes is None or plan.status == "ok":

@@ -14,17 +14,22 @@ from lowtide.run import blocks, optimise
 from lowtide.run.blocked_shapes import declare_blocked
 from lowtide.run.forks import CallEndedError, call
 from lowtide.run.optimise import Level, write_optimized
-from lowtide.sizes import Dims
+from lowtide.sizes import NO_DIMS, Dims
+
+NO_SIZES: Mapping[str, int] = {}
 
 
-def optimize(model: Path, out: Path, dims: Mapping[str, int], level: Level, seed: int = 0) -> None:
+def optimize(
+    model: Path, out: Path, dims: Mapping[str, int], level: Level, left: Mapping[str, int] = NO_SIZES, seed: int = 0
+) -> None:
     """Write a model as onnxruntime's optimiser leaves it, with every shape declared that its ops do not tell.
-    Parameters are those of `write_optimized`; `seed` is of the random inputs of the run that shows shapes. Raises
+    Parameters are those of `write_optimized`. `left`: sizes of dimensions that stay free in the file: the shapes are
+    declared for these. `seed` is of the random inputs of the run that shows shapes. Raises
     `InputError`: onnxruntime cannot load or run the model, or crashes. Raises `MissingExtraError`: onnxruntime is
     not installed."""
     if find_spec("onnxruntime") is None:
         raise MissingExtraError("onnxruntime", "run", "a plan for onnxruntime")
-    what = [str(model), str(out), dict(dims), level, seed, optimise.INLINE_BYTES]
+    what = [str(model), str(out), dict(dims), level, dict(left), seed, optimise.INLINE_BYTES]
     try:
         error = call("onnx", "lowtide.run.optimise_process:optimize_here", *what)
     except CallEndedError as ended:
@@ -33,15 +38,19 @@ def optimize(model: Path, out: Path, dims: Mapping[str, int], level: Level, seed
         raise InputError(error.removeprefix(f"{model}: "), str(model))
 
 
-def optimize_here(model: str, out: str, dims: dict[str, int], level: Level, seed: int, inline_bytes: int) -> str:
+def optimize_here(
+    model: str, out: str, dims: dict[str, int], level: Level, left: dict[str, int], seed: int, inline_bytes: int
+) -> str:
     """Do the same in this process; what is wrong, or nothing."""
     file = Path(out)
     try:
         write_optimized(Path(model), file, dims, level, inline_bytes)
-        if not _readable(file):
+        if left:
+            forget_free_shapes(file)
+        elif not _readable(file):
             declare_blocked(file, blocks.block_size())
-        if not _readable(file):
-            declare_shapes(file, dims, seed)
+        if not _readable(file, left):
+            declare_shapes(file, {**dims, **left}, seed)
     except LowtideError as error:
         return str(error)
     except Exception as error:  # onnxruntime's own kinds of error have no common base
@@ -49,12 +58,24 @@ def optimize_here(model: str, out: str, dims: dict[str, int], level: Level, seed
     return ""
 
 
-def _readable(file: Path) -> bool:
+def forget_free_shapes(file: Path) -> None:
+    """Write a file anew without the declared shapes of inner tensors that have a free size."""
+    import onnx
+
+    proto = onnx.load(str(file), load_external_data=False)
+    known = [v for v in proto.graph.value_info if all(d.dim_value > 0 for d in v.type.tensor_type.shape.dim)]
+    kept = [type(v).FromString(v.SerializeToString()) for v in known]
+    del proto.graph.value_info[:]
+    proto.graph.value_info.extend(kept)
+    file.write_bytes(proto.SerializeToString(deterministic=True))
+
+
+def _readable(file: Path, dims: Dims = NO_DIMS) -> bool:
     """Whether every shape is known without a run."""
     from lowtide.read import read_model
 
     try:
-        read_model(file)
+        read_model(file, dims=dims)
     except InputError:
         return False
     return True

@@ -13,7 +13,7 @@ above an empty one; a plan that takes more than today, or too long, is never cho
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -23,17 +23,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from lowtide.api.default.process import empty_session, predicted_process
+from lowtide.api.default.process import empty_session, heap_bytes, predicted_process
 from lowtide.api.default.request import Request, Tell
 from lowtide.api.models import load
 from lowtide.api.moves.all_transformations import MOST_OVERHEAD
 from lowtide.api.optimized import OptimizedFile, optimized_file
 from lowtide.api.writing import PlanFiles, write_all
-from lowtide.comparison import Comparison, ProcessMemory, Weights
+from lowtide.comparison import Comparison, ProcessMemory, SmallestSizes, Weights
 from lowtide.graph import Kind
 from lowtide.plan import Plan, Status
 from lowtide.run.fresh_process import INPUTS
 from lowtide.run_reports import rounding
+from lowtide.sizes import Dims
 from lowtide.target import resolve
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ def plan_onnx(request: Request, tell: Tell) -> Plan:
                 raise KeyboardInterrupt
             tell(trial.finished(_best(found, request.budget_bytes)))
             _measure_changed(trial, found)
-            return trial.finished(_settled(trial, found, request.budget_bytes))
+            plan = trial.finished(_settled(trial, found, request.budget_bytes))
+            return trial.compared_at_smallest(plan) if request.smallest else plan
         except KeyboardInterrupt:  # what was measured so far, or predicted
             best = trial.finished(_best(found, request.budget_bytes)) if found else expected
             return msgspec.structs.replace(best, stopped="interrupt")
@@ -211,11 +213,18 @@ class Trial:
         """The trial of a request, whose sizes are all known. Raises `InputError` if onnxruntime does not load it."""
         tell("onnxruntime optimises the model")
         level, out = "extended" if request.portable else "all", folder / "optimized.onnx"
-        return cls(request, folder, tell, optimized_file(Path(request.path), out, request.dims, level))
+        made = optimized_file(Path(request.path), out, request.dims, level, request.smallest)
+        return cls(request, folder, tell, made)
+
+    @property
+    def left(self) -> Dims:
+        """Sizes of the dimensions that the optimised file leaves free."""
+        return {name: self.request.dims[name] for name in self.request.smallest}
 
     def order(self) -> Plan:
         """The plan of the optimised file that changes its order and places alone."""
-        job = self.request.job(self.optimized.path, {}, changes=False, target=self.request.limited("onnxruntime"))
+        target = self.request.limited("onnxruntime")
+        job = self.request.job(self.optimized.path, self.left, changes=False, target=target)
         return self._solved(job)
 
     def changed(self, first: _Candidate, extra: float | None) -> Plan | None:
@@ -233,7 +242,9 @@ class Trial:
             settings["budget"] = request.budget_bytes - rest
         if extra is not None:
             settings["max_overhead"] = extra
-        job = request.job(self.optimized.path, {}, changes=True, target=request.limited("onnxruntime"), **settings)
+        job = request.job(
+            self.optimized.path, self.left, changes=True, target=request.limited("onnxruntime"), **settings
+        )
         if not job.allow:
             return None
         self.tell("searching for tiles that need less")
@@ -289,11 +300,19 @@ class Trial:
                 _compared(own.outputs, setup.outputs, share),
                 request.slower,
                 self.today_tensor_bytes or 0,
-                predicted_process(setup.model, one.runtime_arena_bytes or 0, one.weights, inputs),
+                self._process(setup, one, inputs),
             )
             for (one, setup), ran in zip(tried, after, strict=True)
         ]
         return [replace(one, settled=not before.warm and not one.seems_too_slow) for one in found]
+
+    def _process(self, setup: Setup, plan: Plan, inputs: int) -> ProcessMemory:
+        """What a process takes with a plan that was written, as predicted."""
+        return predicted_process(setup.model, plan.runtime_arena_bytes or 0, plan.weights, inputs, self._heap_bytes)
+
+    @cached_property
+    def _heap_bytes(self) -> int:
+        return heap_bytes(self.optimized.path, self.left)
 
     def _promising(self, plan: Plan, ways: Sequence[Weights | None]) -> list[tuple[Plan, Setup]]:
         """The plan with its weights in those ways that are each predicted to need less than all before it."""
@@ -302,7 +321,7 @@ class Trial:
         for way in ways:
             one = msgspec.structs.replace(plan, weights=way)
             setup = self._written(one)
-            takes = predicted_process(setup.model, one.runtime_arena_bytes or 0, way, 0).total_bytes
+            takes = self._process(setup, one, 0).total_bytes
             if takes < (1 - LEAST_GAIN) * least:
                 found.append((one, setup))
                 least = takes
@@ -334,6 +353,29 @@ class Trial:
             slow += seen[-1].too_slow
         return sorted(seen, key=lambda one: one.slowdown)[len(seen) // 2]
 
+    def compared_at_smallest(self, plan: Plan) -> Plan:
+        """A plan that was measured at the largest sizes, with what its file takes at the smallest ones: onnxruntime's
+        optimiser left these sizes free, and the plan changes the order alone."""
+        comparison, request = plan.comparison, self.request
+        assert comparison is not None, "a plan of `finished`"
+        folder = self.folder / "smallest"
+        folder.mkdir()
+        small = replace(self, folder=folder, request=replace(request, dims={**request.dims, **request.smallest}))
+        seen = small.settled(plan, plan.weights)
+        today, planned = seen.today.model_bytes, seen.planned.model_bytes
+        good = planned <= (1 + LEAST_GAIN) * today and bool(seen.outputs) and not seen.too_slow
+        smallest = SmallestSizes(
+            sizes=dict(request.smallest),
+            largest={k: n for k, n in request.dims.items() if k in request.smallest and isinstance(n, int)},
+            today_bytes=today,
+            planned_bytes=planned,
+            slowdown=seen.slowdown,
+            outputs=seen.outputs,
+            good=good,
+        )
+        comparison = msgspec.structs.replace(comparison, smallest=smallest, better=comparison.better and good)
+        return msgspec.structs.replace(plan, comparison=comparison)
+
     def alone(self, plan: Plan) -> FreshRun:
         """A plan's memory and time alone."""
         from lowtide.run.timing import run_fresh
@@ -353,17 +395,17 @@ class Trial:
         return Setup(out, folder / "planned.npz", module)
 
     @property
-    def dims(self) -> Mapping[str, int]:
+    def dims(self) -> Dims:
         """Sizes by name, as the inputs are drawn."""
-        return self.optimized.origin.dims
+        return {**self.optimized.origin.dims, **self.left}
 
     def predicted(self, plan: Plan) -> Plan:
         """The plan of the order alone with what it is predicted to take, before anything is measured."""
         inputs = sum(t.size for t in plan.tensors if t.kind is Kind.INPUT)
         one, setup = self._promising(plan, WAYS)[-1]
         today = next((f.default_bytes for f in plan.runtime_figures or () if f.what == "arena"), 0)
-        before = predicted_process(self.optimized.path, today, None, inputs).total_bytes
-        parts = predicted_process(setup.model, plan.runtime_arena_bytes or 0, one.weights, inputs)
+        before = predicted_process(self.optimized.path, today, None, inputs, self._heap_bytes).total_bytes
+        parts = self._process(setup, one, inputs)
         comparison = Comparison(
             **self._comparison_fields(plan, before, parts.total_bytes),
             base_bytes=empty_session().base_bytes,
@@ -417,7 +459,7 @@ class Trial:
         """Bytes of the largest tensor of the optimised file that the call limits; None: it limits none."""
         if not self.request.max_tensor_bytes:
             return None
-        return resolve(self.request.limited("onnxruntime")).largest_tensor(load(self.optimized.path))
+        return resolve(self.request.limited("onnxruntime")).largest_tensor(load(self.optimized.path, self.left))
 
     def _with_status(self, plan: Plan, comparison: Comparison) -> Plan:
         """The plan with its comparison, under the budget."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -56,6 +56,8 @@ class Request:
     to_write: bool = False
     max_tensor_bytes: int = 0  # that a single tensor may have; 0: any number
     portable: bool = False  # for onnxruntime: whether the written file is to run on any processor
+    # The smallest of several sizes for which one file is written; `dims` has the largest, for which it is planned.
+    smallest: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @classmethod
     def of(
@@ -174,8 +176,8 @@ class Request:
             names = tuple(name for name in names if name != "recompute")
         if self.max_tensor_bytes and "tile" not in names:  # recomputation alone changes no tensor's size
             names = tuple(name for name in names if name in ("concat", "alias"))
-        if self.to_write and load(job.model, job.dims).dialect not in ("onnx", "tflite"):
-            names = ()
+        if self.smallest or (self.to_write and load(job.model, job.dims).dialect not in ("onnx", "tflite")):
+            names = ()  # tiles are of fixed sizes
         return replace(job, allow=names, costs=job.costs if names else None)
 
     def check_only(self) -> None:

@@ -17,7 +17,8 @@ from lowtide.run.timing import cpu_name
 
 @dataclass(frozen=True)
 class Machine:
-    """`commit` is None outside a checkout of lowtide, and ends in ``+`` where tracked files differ from it."""
+    """`commit` is None outside a checkout of lowtide, and ends in ``+`` where tracked files differ from it,
+    other than results."""
 
     lowtide: str
     commit: str | None
@@ -44,7 +45,9 @@ def _commit() -> str | None:
     root = Path(lowtide.__file__).resolve().parents[2]
     if not ((root / ".git").exists() and (root / "core").is_dir()):
         return None
-    head, changed = _git(root, "rev-parse", "HEAD"), _git(root, "status", "--porcelain", "--untracked-files=no")
+    head = _git(root, "rev-parse", "HEAD")
+    # Results are left out: a run that writes its page row by row does not change what it measures.
+    changed = _git(root, "status", "--porcelain", "--untracked-files=no", "--", ".", ":!packages/research/results")
     return head if not head or not changed else f"{head}+"
 
 
