@@ -33,8 +33,8 @@ _OVERTIME = 4  # how often the best path of what is known is still worked out wh
 _AT_ONCE = 16  # intervals of one last op that are looked at before those of the next
 
 _OP, _INTERVAL, _PLAYED = 10_000, 15_000, 300_000
-"""Nanoseconds that a search takes for each op before it begins, for each interval that it looks at, and for each op of a
-loop that it plays."""
+"""Nanoseconds that a search takes for each op before it begins, for each interval that it looks at, and for each op of
+a loop that it plays."""
 
 
 @dataclass(frozen=True)
@@ -290,8 +290,8 @@ class LoopSearch:
     def _read_at_once(self, reader: int, growth: Growth, along: Sequence[tuple[Index, int]]) -> int:
         """Positions that one position of a reader in the middle of its axes reads, with those between them."""
         spans = []
-        for (index, size), count in zip(along, self.rules.counts(reader, growth.axes[reader]), strict=True):
-            a = count // 2
+        for (index, size), n in zip(along, self.rules.counts(reader, growth.axes[reader]), strict=True):
+            a = n // 2
             first, stop = index.need(a, a + 1, size)
             spans.append((stop - first, size))
         if min(span for span, _ in spans) <= 0:
