@@ -268,11 +268,10 @@ def plan_job(
 
 
 def _is_counted(job: Job, problem: Problem) -> bool:
-    """Whether all searches for a job count their work: those for orders, tiles, aliases, recomputation and offload in
-    one arena do."""
+    """Whether all searches for a job count their work: those in one arena do, but for tiles of training steps."""
     words = set(job.allow)
     of_step = "tile" in words and (words & {"offload", "merge"} or problem.graph.dialect == "labels")
-    others = of_step or "row-streaming" in words or job.repeats is not None
+    others = of_step or job.repeats is not None
     return isinstance(job.goal, OneArena) and job.search.method.name == "exact" and not others
 
 
