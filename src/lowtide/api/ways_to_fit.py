@@ -196,7 +196,7 @@ def _rung_plan(model: Model, settings: dict[str, Any]) -> tuple[int, Plan] | Non
             from lowtide.api.emitting import project_of
 
             code = project_of(candidate, model if isinstance(model, str | Path) else load(model))
-            required += code.sizes.beside_bytes
+            required += code.sizes.other_static_bytes
     except InputError:
         return None
     if settings.get("board") and candidate.status != "ok":

@@ -103,7 +103,7 @@ def _with_all_memory(plan: Plan, sizes: CodeSizes) -> Plan:
     """A plan whose requirement is all of the code's static memory, where that is compared with a budget."""
     if plan.budget_bytes is None or plan.memories:
         return plan
-    required = plan.required_bytes + sizes.beside_bytes
+    required = plan.required_bytes + sizes.other_static_bytes
     status = "over_budget" if plan.status == "ok" and required > plan.budget_bytes else plan.status
     return msgspec.structs.replace(plan, required_bytes=required, status=status)
 
@@ -163,7 +163,7 @@ def _run_library(options: argparse.Namespace, boards: Sequence[Board]) -> int:
     with output_folders(folder, texts), Outputs(files_read(options.model)) as outputs:
         for path, text in texts.items():
             outputs.write(path, text.encode())
-    needed = project.sizes.arena_bytes + project.sizes.beside_bytes
+    needed = project.sizes.arena_bytes + project.sizes.other_static_bytes
     over = budget is not None and needed > budget
     if options.json:
         rows = () if emulation is None else emulation.rows()
@@ -204,7 +204,7 @@ def first_screen(options: argparse.Namespace, sizes: CodeSizes, kernels: str) ->
     from lowtide.report.first_screen import percent
 
     today = any_tflm_arena(load(options.model, dims_of(options.dims)))
-    arena = sizes.arena_bytes + sizes.beside_bytes
+    arena = sizes.arena_bytes + sizes.other_static_bytes
     before = ("", "") if today is None else (f"{today:,} B", percent(today, arena))
     inside = "without the inputs" if options.input == "caller" else "with a copy of the inputs"
     rows = [

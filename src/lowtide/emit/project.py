@@ -45,7 +45,7 @@ class CodeSizes:
     boards: tuple[dict[str, Any], ...] = ()  # a row for each board that the code was run on (`docs/contract.md`)
 
     @property
-    def beside_bytes(self) -> int:
+    def other_static_bytes(self) -> int:
         """Static memory in addition to the arena."""
         return self.counter_bytes + self.state_bytes
 

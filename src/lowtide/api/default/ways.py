@@ -111,7 +111,7 @@ def _as_c(request: Request, plan: Plan, tell: Tell) -> Iterator[NextCommand]:
             request.path, target=TARGET, allow="row-streaming", dims=request.dims, time=request.seconds,
             stream_input=streamed,
         )  # fmt: skip
-        takes = finished(made).required_bytes + project_of(made, request.path).sizes.beside_bytes
+        takes = finished(made).required_bytes + project_of(made, request.path).sizes.other_static_bytes
         if _fits(request, plan, takes):
             how = "with row streaming" if made.loops else "without an interpreter"
             how += ", fed rows of its input" if streamed else ""
