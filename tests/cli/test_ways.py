@@ -63,3 +63,17 @@ def test_it_is_absent_where_the_model_fits(tmp_path, capsys):
     for budget in (["--budget", "64KiB"], []):
         status, out, _ = run(capsys, "research", "plan", path, *budget)
         assert (status, "what would fit" in out) == (0, False)
+
+
+@pytest.mark.parametrize("command", [["check"], ["research", "plan"]])
+def test_after_an_interrupted_ladder_the_status_is_130(tmp_path, capsys, monkeypatch, command):
+    """What was found before is printed, without rungs."""
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lowtide.api.ways_to_fit", interrupted)
+    status, out, err = run(capsys, *command, _conv(tmp_path), "--budget", "48KiB")
+    assert status == 130
+    assert "impossible" in out or "cannot fit" in out
+    assert "what would fit" not in out + err

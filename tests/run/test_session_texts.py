@@ -21,7 +21,7 @@ from lowtide.run.blocks import block_probe
 from lowtide.run.session_texts import SessionSettings, language_of, probe_lines, session_text
 from support.small_models import onnx_file
 
-SETTINGS = SessionSettings("small.onnx", 700, 1024, prepacked=False, mapped=True, block=16)
+SETTINGS = SessionSettings("small.onnx", 700, 1024, prepacked=False, mapped=True, block=16, thread_bytes=65536)
 PORTABLE = replace(SETTINGS, prepacked=True, mapped=False, block=0, chooses_layout=True, arena_bytes=2**20)
 STUB = Path(__file__).parents[1] / "support/onnxruntime_stub"
 NODE, CXX = shutil.which("node"), shutil.which("g++") or shutil.which("clang++")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import platform
 import random
 import runpy
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -180,6 +182,60 @@ def test_the_snippet_is_a_session_of_the_plan(tmp_path: Path, monkeypatch: pytes
     assert np.allclose(came[0], was[0], atol=1e-4)
     with pytest.raises(InputError, match="--target onnxruntime"):
         write_all(lowtide.research.plan(source, time=5), source, PlanFiles(snippet=snippet))
+
+
+def widths(seed: int) -> bytes:
+    """A random net of convolutions and concatenations whose channels vary."""
+    rng = random.Random(seed)
+    nodes, weights, made = [], [], [("x", 16)]
+    for i in range(12):
+        read, channels = rng.choice(made[-4:])
+        if rng.random() < 0.5:
+            width = rng.randrange(8, 40)
+            weights.append(numpy_helper.from_array(np.ones((width, channels, 3, 3), np.float32), f"w{i}"))
+            nodes.append(helper.make_node("Conv", [read, f"w{i}"], [f"t{i}"], pads=[1] * 4))
+        else:
+            other, more = rng.choice(made)
+            width = channels + more
+            nodes.append(helper.make_node("Concat", [read, other], [f"t{i}"], axis=1))
+        made.append((f"t{i}", width))
+    left = [each for each in made if all(each[0] not in node.input for node in nodes)]
+    nodes.append(helper.make_node("Concat", [name for name, _ in left], ["y"], axis=1))
+    made.append(("y", sum(width for _, width in left)))
+    values = [helper.make_tensor_value_info(name, 1, [1, width, 32, 32]) for name, width in made]
+    graph = helper.make_graph(nodes, "g", values[:1], values[-1:], weights, value_info=values[1:-1])
+    imports = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
+
+
+GROWN = """
+import sys, runpy
+import numpy as np, onnxruntime as ort
+from lowtide.run.ort_session import read_profile
+module, threads = runpy.run_path(sys.argv[1]), int(sys.argv[2])
+module["register_arena"](threads)
+options = module["options"](threads)
+options.enable_profiling, options.profile_file_prefix = True, sys.argv[1]
+session = ort.InferenceSession(module["MODEL"], options, providers=["CPUExecutionProvider"])
+for _ in range(3):
+    session.run(None, {"x": np.ones((1, 16, 32, 32), np.float32)})
+block = module["ARENA_BYTES"] + 65536 * (threads - 1)
+print(read_profile(session.end_profiling()).held_bytes(block) - block)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [34, 65, 147])  # with one thread in mind alone, they do not fit
+def test_further_threads_fit_as_well(seed: int, tmp_path: Path) -> None:
+    """The block is larger by what they take, in which best fit may place everything elsewhere: it never grows."""
+    pytest.importorskip("onnxruntime")
+    source, out, snippet = tmp_path / "m.onnx", tmp_path / "p.onnx", tmp_path / "session.py"
+    source.write_bytes(widths(seed))
+    plan = lowtide.research.plan(source, target="onnxruntime", time=10)
+    write_all(plan, source, PlanFiles(out, snippet=snippet))
+    for threads in (1, 2, 4, 8):
+        command = [sys.executable, "-c", GROWN, str(snippet), str(threads)]
+        assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() == ["0"]
 
 
 def test_the_runtimes_optimiser_runs_beforehand(tmp_path: Path) -> None:

@@ -65,7 +65,8 @@ def _run(arguments: list[str]) -> int:
         if isinstance(options, int):
             return options
         with spooled(options), ProgressLine(options.quiet) as options.line:
-            return options.command(options)
+            status = options.command(options)
+            return 130 if getattr(options, "interrupted", False) else status
 
 
 def _traceback() -> None:

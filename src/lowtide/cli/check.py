@@ -13,7 +13,7 @@ from lowtide import api
 from lowtide.cli import keywords
 from lowtide.cli.terminal import say, show, show_json
 from lowtide.cli.values import dims_of
-from lowtide.cli.ways import OVER, ways_of, ways_text
+from lowtide.cli.ways import ways_of, ways_text
 from lowtide.errors import InputError, LowtideError
 from lowtide.plan import INTERRUPTED
 from lowtide.sizes import parse_size
@@ -103,7 +103,7 @@ def _alone(options: argparse.Namespace, model: str, settings: dict[str, Any]) ->
     """One line on stdout; on stderr what the runtime takes today, and what the requirement consists of."""
     check = _check(options, model, settings)
     options.line.end()
-    ways = [] if options.as_is or check.own_plan or check.status not in OVER else ways_of(options, model, settings)
+    ways = [] if options.as_is or check.own_plan else ways_of(options, model, settings, check)
     if options.json:
         show_json(_document(check) | ({"ways_to_fit": ways} if ways else {}))
         return check.exit_status

@@ -14,7 +14,7 @@ from lowtide.cli.curve import changes_of
 from lowtide.cli.report import pictures_of
 from lowtide.cli.terminal import ProgressLine, has_unicode, on_terminal, say, show, show_json, show_result
 from lowtide.cli.values import dims_of
-from lowtide.cli.ways import OVER, ways_of, ways_text
+from lowtide.cli.ways import ways_of, ways_text
 from lowtide.errors import InputError, VerificationError
 from lowtide.plan import INTERRUPTED
 from lowtide.sizes import parse_size
@@ -52,7 +52,7 @@ def plan(options: argparse.Namespace) -> int:
     trace: list[Progress] = []
     plan = api.plan(model, report=options.line, trace=trace, **settings)
     options.line.end()
-    ways = [] if plan.status not in OVER or (options.json and options.quiet) else ways_of(options, model, settings)
+    ways = [] if options.json and options.quiet else ways_of(options, model, settings, plan)
     options.line.doing("writing, and opening what was written")
     files = files.possible(plan) if options.memories else files
     if files.paths:

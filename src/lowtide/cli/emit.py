@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
             say("interrupted: this is the best plan so far")
     if not options.json and plan.status in OVER:
         show(over_budget_text(plan))
-        ways = ways_text(ways_of(options, options.model, {**settings, "target": "auto"}))
+        ways = ways_text(ways_of(options, options.model, {**settings, "target": "auto"}, plan))
         if ways:
             show(ways)
     return plan.exit_status

@@ -9,15 +9,24 @@ from typing import Any
 
 from lowtide import api
 from lowtide.errors import LowtideError
+from lowtide.plan import INTERRUPTED, Plan
 
 OVER = ("over_budget", "impossible")
 
 
-def ways_of(options: argparse.Namespace, model: str | Path, settings: Mapping[str, Any]) -> list[api.WayToFit]:
-    """The ladder for a command's settings; none where it cannot be searched, or is interrupted."""
+def ways_of(
+    options: argparse.Namespace, model: str | Path, settings: Mapping[str, Any], found: Plan | api.Check
+) -> list[api.WayToFit]:
+    """The ladder for a command's settings where what was found is over its budget; none where it cannot be searched.
+    After Ctrl-C nothing is searched, and `options.interrupted` is set, so that the command exits with 130."""
+    if found.status not in OVER or found.exit_status == INTERRUPTED:
+        return []
     try:
         return api.ways_to_fit(model, report=lambda name, seen: options.line(seen, f"{name}: "), **settings)
-    except (LowtideError, KeyboardInterrupt):
+    except KeyboardInterrupt:
+        options.interrupted = True
+        return []
+    except LowtideError:
         return []
     finally:
         options.line.end()

@@ -21,7 +21,7 @@ from lowtide.analyse.storage import MemoryModel, body_bytes, memory_model
 from lowtide.graph import Graph, Op
 from lowtide.plan import RuntimeFigure
 from lowtide.rules.onnxruntime.known import CONDITIONAL, branch_choices, unknown_kernels
-from lowtide.rules.onnxruntime.rule import chunks, kept_chunks
+from lowtide.rules.onnxruntime.rule import chunks, kept_chunks, thread_bytes
 from lowtide.runtimes.base import OwnArena, Planned, Runtime
 from lowtide.runtimes.onnxruntime_defaults import FreeChunks
 from lowtide.schedule.restore_own_order import equal_orders
@@ -84,27 +84,31 @@ def smallest_block(
 
 
 _OP = 50_000  # nanoseconds for an op
+_THREADS = (1, 2, 4, 6, 8, 12, 16)
+"""With which a session may run, if its kernels take more from the arena for each."""
 
 
 def least_block(model: MemoryModel, order: Sequence[int], steps: Profile) -> int:
     """Smallest block found in which an order fits; `steps` is its profile, whose in-place choices are taken. It fits
     whichever branches conditional ops take, as long as those are few (`branch_choices`), and whether their outputs
-    are allocated before the branch runs (shapes that the file fixes) or by it (free dimensions)."""
+    are allocated before the branch runs (shapes that the file fixes) or by it (free dimensions); and with further
+    threads in a block that is larger by `thread_bytes` of each."""
     count(_OP * len(order))
-    choices = branch_choices(model.graph)
+    choices, more = branch_choices(model.graph), thread_bytes(op.type for op in model.graph.ops)
     traces = [
-        events(model, order, steps, branches, late=late)
+        (events(model, order, steps, branches, late=late, threads=threads), more * (threads - 1))
         for branches in choices
         for late in ((False, True) if len(choices) > 1 else (False,))
+        for threads in (_THREADS if more else _THREADS[:1])
     ]
-    most = max(_load(trace) for trace in traces)
+    most = max(_load(trace) - room for trace, room in traces)
 
     def fits(block: int) -> bool:
-        return all(high_water(trace, block) is not None for trace in traces)
+        return all(high_water(trace, block + room) is not None for trace, room in traces)
 
     if fits(most):
         return most
-    enough = max(high_water(trace, 2 * sum(size for _, size in trace)) or 0 for trace in traces)
+    enough = max((high_water(trace, 2 * sum(size for _, size in trace)) or 0) - room for trace, room in traces)
     while not fits(enough):
         enough += max(model.alignment, enough // 64 // model.alignment * model.alignment)
     low, high = most, enough
@@ -131,12 +135,18 @@ def _load(trace: Sequence[Event]) -> int:
 
 
 def events(
-    model: MemoryModel, order: Sequence[int], steps: Profile, branches: Sequence[int] = (), *, late: bool = False
+    model: MemoryModel,
+    order: Sequence[int],
+    steps: Profile,
+    branches: Sequence[int] = (),
+    *,
+    late: bool = False,
+    threads: int = 1,
 ) -> list[Event]:
     """What is allocated and freed, in the order in which it happens: an op's outputs and its kernel's workspace.
     `branches` says which body each conditional op runs, in the order in which they come; the first if it is too
     short. `late`: outputs of conditional ops are allocated where their body makes them, not before it."""
-    trace = _Trace(model.alignment, iter(branches), late)
+    trace = _Trace(model.alignment, iter(branches), late, threads)
     for size in kept_chunks(model.graph):
         trace.begin(size)
     trace.play(model, order, steps)
@@ -146,9 +156,10 @@ def events(
 class _Trace:
     """Events so far, and which branches are still to be taken."""
 
-    def __init__(self, alignment: int, branches: Iterator[int], late: bool) -> None:
+    def __init__(self, alignment: int, branches: Iterator[int], late: bool, threads: int) -> None:
         self.events: list[Event] = []
         self._late = late
+        self._threads = threads
         self._alignment = alignment
         self._branches = branches
         self._count = 0
@@ -178,7 +189,7 @@ class _Trace:
                 chunk_of[s] = self.begin(storage.size)
         for step, i in enumerate(order):
             op = model.graph.ops[i]
-            before, after = chunks(model.graph, op)
+            before, after = chunks(model.graph, op, self._threads)
             apart = self._workspace(before)
             made = self._branch(model, op) if self._late else []
             for t in op.outputs:

@@ -182,6 +182,10 @@ def test_the_largest_batch_that_fits(tmp_path: Path) -> None:
     assert fit(source, 400, target="generic", without=TRANSFORMATIONS).size == 0
     with pytest.raises(InputError, match="fixed"):
         fit(onnx_file(tmp_path), budget, target="generic")
+    pytest.importorskip("onnxruntime")
+    for words in ({"only": ["tile"]}, {"without": ["tile"]}):
+        with pytest.raises(InputError, match="leave out --only and --without"):
+            fit(source, "100MiB", **words)  # type: ignore[arg-type]
 
 
 def test_a_runtime_opens_its_own_format(tmp_path: Path) -> None:

@@ -101,8 +101,9 @@ def fit(
 ) -> Fit:
     """Find the largest batch, or other free size, with which a model fits a budget.
 
-    Parameters are those of `lowtide.plan`. The batch is sought where the file leaves it free and `dims` does not say
-    it; else all free sizes are, together. Memory is taken to grow with the size.
+    Parameters are those of `lowtide.plan`. In onnxruntime order and places alone are planned, and `only` and `without`
+    are refused. The batch is sought where the file leaves it free and `dims` does not say it; else all free sizes are,
+    together. Memory is taken to grow with the size.
 
     Raises
     ------
@@ -114,6 +115,10 @@ def fit(
 
 def fit_request(request: Request, tell: Tell = NO_PROGRESS) -> Fit:
     """What `fit` does, saying how far it is. Raises as it does."""
+    if request.runs_in_onnxruntime and (request.only is not None or request.without):
+        raise InputError(
+            "in onnxruntime fit plans order and places alone; leave out --only and --without", request.path
+        )
     names, sizes = _free_sizes(request)
     budget = request.budget_bytes
     assert budget is not None

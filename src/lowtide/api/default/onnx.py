@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from lowtide.api.default.process import empty_session, predicted_process
+from lowtide.api.default.process import empty_session, heap_bytes, predicted_process
 from lowtide.api.default.request import Request, Tell
 from lowtide.api.models import load
 from lowtide.api.moves.all_transformations import MOST_OVERHEAD
@@ -300,11 +300,19 @@ class Trial:
                 _compared(own.outputs, setup.outputs, share),
                 request.slower,
                 self.today_tensor_bytes or 0,
-                predicted_process(setup.model, one.runtime_arena_bytes or 0, one.weights, inputs),
+                self._process(setup, one, inputs),
             )
             for (one, setup), ran in zip(tried, after, strict=True)
         ]
         return [replace(one, settled=not before.warm and not one.seems_too_slow) for one in found]
+
+    def _process(self, setup: Setup, plan: Plan, inputs: int) -> ProcessMemory:
+        """What a process takes with a plan that was written, as predicted."""
+        return predicted_process(setup.model, plan.runtime_arena_bytes or 0, plan.weights, inputs, self._heap_bytes)
+
+    @cached_property
+    def _heap_bytes(self) -> int:
+        return heap_bytes(self.optimized.path, self.left)
 
     def _promising(self, plan: Plan, ways: Sequence[Weights | None]) -> list[tuple[Plan, Setup]]:
         """The plan with its weights in those ways that are each predicted to need less than all before it."""
@@ -313,7 +321,7 @@ class Trial:
         for way in ways:
             one = msgspec.structs.replace(plan, weights=way)
             setup = self._written(one)
-            takes = predicted_process(setup.model, one.runtime_arena_bytes or 0, way, 0).total_bytes
+            takes = self._process(setup, one, 0).total_bytes
             if takes < (1 - LEAST_GAIN) * least:
                 found.append((one, setup))
                 least = takes
@@ -396,8 +404,8 @@ class Trial:
         inputs = sum(t.size for t in plan.tensors if t.kind is Kind.INPUT)
         one, setup = self._promising(plan, WAYS)[-1]
         today = next((f.default_bytes for f in plan.runtime_figures or () if f.what == "arena"), 0)
-        before = predicted_process(self.optimized.path, today, None, inputs).total_bytes
-        parts = predicted_process(setup.model, plan.runtime_arena_bytes or 0, one.weights, inputs)
+        before = predicted_process(self.optimized.path, today, None, inputs, self._heap_bytes).total_bytes
+        parts = self._process(setup, one, inputs)
         comparison = Comparison(
             **self._comparison_fields(plan, before, parts.total_bytes),
             base_bytes=empty_session().base_bytes,

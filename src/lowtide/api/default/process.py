@@ -15,13 +15,16 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
+from math import prod
 from pathlib import Path
 from typing import Any
 
 from lowtide.comparison import ProcessMemory, Weights
 from lowtide.read.onnx.proto import all_graphs, bodies, names_read
+from lowtide.read.onnx.reader import read_onnx
 from lowtide.run.packed_weights import PACKED
 from lowtide.run.timing import FreshRun, Setup, run_fresh
+from lowtide.sizes import NO_DIMS, Dims
 
 _EMPTY_SESSION_BYTES = 10_450_000
 """A session of one small op in onnxruntime 1.32.0, where it cannot be measured."""
@@ -31,16 +34,20 @@ _CODE_BYTES, _KIND_BYTES = 650_000, 31_500
 """Pages of onnxruntime's code that a run touches beyond those of an empty session, and more for each kind of op."""
 _IN_FILE = 1.04
 """What weights take that are read from the model's file, for each of their bytes: gaps between them."""
+_ROW_BYTES = 88
+"""What the heap has for each row of a product by a vector: three offsets and the call's arguments."""
 _HELD_BY_NODE = 2.5
 """The same of a constant that a node or a body holds: the node, the file and the session each have it."""
 _ARENA_TABLE = 1 / 32
 """What the arena needs for each of its bytes: 8 in a table for every 256."""
 
 
-def predicted_process(model: Path, arena_bytes: int, weights: Weights | None, input_bytes: int) -> ProcessMemory:
+def predicted_process(
+    model: Path, arena_bytes: int, weights: Weights | None, input_bytes: int, heap: int = 0
+) -> ProcessMemory:
     """Memory of a process above that before it opened a model. `model`: the file that the session opens.
     `arena_bytes`: the block for its tensors, outputs among them. `weights`: where its weights are. `input_bytes`: of
-    the inputs of a run."""
+    the inputs of a run. `heap`: see `heap_bytes`."""
     import onnx
 
     where, graph = weights or Weights(), onnx.load(str(model), load_external_data=False).graph
@@ -54,17 +61,31 @@ def predicted_process(model: Path, arena_bytes: int, weights: Weights | None, in
     kept = _NODE_BYTES * len(nodes) + _ATTRIBUTE_BYTES * sum(len(node.attribute) for node in nodes)
     held, session, table = sum(inside.values()), empty_session_bytes(), int(_ARENA_TABLE * arena_bytes)
     code = _CODE_BYTES + _KIND_BYTES * len({(node.domain, node.op_type) for node in nodes})
-    running = session + code + kept + held + mapped + copies + table + arena_bytes + input_bytes
+    running = session + code + kept + heap + held + mapped + copies + table + arena_bytes + input_bytes
     opening = session + kept + held + copies + _most_twice(copied)
     return ProcessMemory(
         session_bytes=session + code,
-        nodes_bytes=kept + table,
+        nodes_bytes=kept + heap + table,
         weights_bytes=held + mapped,
         prepacked_bytes=copies,
         tensors_bytes=arena_bytes,
         values_bytes=input_bytes,
         loading_bytes=max(0, opening - running),
     )
+
+
+def heap_bytes(model: Path, dims: Dims = NO_DIMS) -> int:
+    """What kernels take from the heap at the most: products of rows by a vector, which run row by row. `model`: a file
+    that declares its shapes; `dims`: sizes of those that are free."""
+    import onnx
+
+    graphs = list(all_graphs(onnx.load(str(model), load_external_data=False).graph))
+    vectors = {tensor.name for each in graphs for tensor in each.initializer if len(tensor.dims) == 1}
+    if not any(node.op_type == "MatMul" and node.input[1] in vectors for each in graphs for node in each.node):
+        return 0
+    graph = read_onnx(model, dims)
+    operands = [[graph.tensor_by_id[t].shape or () for t in op.inputs] for op in graph.ops if op.type == "MatMul"]
+    return _ROW_BYTES * max((prod(left[:-1]) for left, right in operands if len(right) == 1), default=0)
 
 
 def _most_twice(copied: Mapping[str, int]) -> int:

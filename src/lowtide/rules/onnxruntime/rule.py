@@ -15,7 +15,7 @@ against the runtime itself):
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 from math import prod
 from types import MappingProxyType
@@ -40,7 +40,10 @@ MAY_INPLACE: Mapping[str, int] = MappingProxyType(
 CHUNK_BYTES = 256  # what the arena gives is a multiple of this
 
 SEGMENT_BYTES = 65536
-"""What a convolution unfolds its input into, piece by piece; for each thread of the session, here one."""
+"""What a thread of the session unfolds a convolution's input into, piece by piece."""
+_SEGMENT_PRODUCTS = 65536
+"""Multiplications for which a convolution takes one thread more."""
+_UNFOLD = frozenset({"Conv", "com.microsoft::FusedConv", "If", "Loop", "Scan"})
 
 EXTEND_BYTES = 65536
 """For `max_power_of_two_extend_bytes`: above this many the arena grows by the power of two that holds what is missing.
@@ -110,7 +113,12 @@ class OnnxRuntimeRule:
         return topological(waits, lambda op: (graph.op_by_id[op].type not in _AT_ONCE, position[op]))
 
 
-def chunks(graph: Graph, op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def thread_bytes(types: Iterable[str]) -> int:
+    """What each further thread of a session may add to the arena, by the types of its ops."""
+    return 0 if _UNFOLD.isdisjoint(types) else SEGMENT_BYTES
+
+
+def chunks(graph: Graph, op: Op, threads: int = 1) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """What a kernel takes from the arena while it runs, in bytes: before it takes its outputs, and after.
 
     A 0 among them gives the oldest back. Known are float and 8-bit QLinear convolutions, linear Resize, LRN, BiasGelu,
@@ -144,7 +152,7 @@ def chunks(graph: Graph, op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
         case _ if out.dtype != "float32":
             return (), ()
         case "Conv" | "com.microsoft::FusedConv" | "ConvTranspose" if len(shapes) > 1:
-            unfolded = _unfolded_bytes(op, shapes[0], shapes[1], out.shape)
+            unfolded = _unfolded_bytes(op, shapes[0], shapes[1], out.shape, threads)
             return (), (unfolded,) if unfolded else ()
         case "Softmax" | "LogSoftmax" if _turns(graph, op, len(out.shape)):
             return (), (out.size, out.size)
@@ -228,13 +236,16 @@ def kept_chunks(graph: Graph) -> list[int]:
     return sizes
 
 
-def _unfolded_bytes(op: Op, read: Shape, weights: Shape, output: Shape) -> int:
+def _unfolded_bytes(op: Op, read: Shape, weights: Shape, output: Shape, threads: int) -> int:
     if read is None or weights is None or output is None:
         return 0
     if op.type == "ConvTranspose":
         return 4 * filter_elements(weights) * prod(read[2:])
     if _is_pointwise(op, weights):
         return 0
-    places = prod(output[2:])
-    filters = weights[0] // op.attributes.get("group", 1)
-    return 4 * places * filter_elements(weights) if filters > places else SEGMENT_BYTES
+    places, groups = prod(output[2:]), op.attributes.get("group", 1)
+    filters = weights[0] // groups
+    if filters > places:
+        return 4 * places * filter_elements(weights)
+    busy = groups * output[0] if groups > 1 else 1 + filters * places * filter_elements(weights) // _SEGMENT_PRODUCTS
+    return SEGMENT_BYTES * min(threads, busy)

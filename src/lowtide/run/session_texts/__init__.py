@@ -14,7 +14,7 @@ from typing import Literal
 
 from lowtide.comparison import Weights
 from lowtide.plan import Plan
-from lowtide.rules.onnxruntime.rule import EXTEND_BYTES
+from lowtide.rules.onnxruntime.rule import EXTEND_BYTES, thread_bytes
 from lowtide.run.blocks import PORTABLE, block_probe, declared_block
 
 Language = Literal["py", "cc", "js"]
@@ -37,6 +37,7 @@ class SessionSettings:
     block: int = 0  # for which processors the file is (`lowtide.run.blocks`); 0: any
     # Whether onnxruntime optimises the file for its processor as it opens it, in an order of its own.
     chooses_layout: bool = False
+    thread_bytes: int = 0  # what the block is larger by for each thread but the first
 
     @classmethod
     def of_plan(cls, plan: Plan, source: Path, opened: Path, file: Path) -> SessionSettings:
@@ -52,6 +53,7 @@ class SessionSettings:
             weights.mapped,
             declared_block(source) if origin is None else origin.block,
             chooses,
+            thread_bytes(op.type for op in plan.ops),
         )
 
     @property
@@ -97,12 +99,19 @@ def _python(settings: SessionSettings, file: str) -> str:
         options = "keeps the file's order and frees each tensor at its last use."
         level = f"    {level}.ORT_DISABLE_ALL  # any other level sets its own order\n"
         level += "    chosen.execution_order = ort.ExecutionOrder.PRIORITY_BASED  # the file's order\n"
-        sizes = {"peak": f"{settings.peak_bytes:,}", "arena": f"{settings.arena_bytes:,}"}
+        threads = " and one thread; for each further one it is\n64 KiB larger, in which that unfolds convolutions"
+        sizes = {
+            "peak": f"{settings.peak_bytes:,}",
+            "arena": f"{settings.arena_bytes:,}",
+            "threads": threads if settings.thread_bytes else "",
+        }
         memory = _filled("python_memory.txt", sizes).rstrip("\n")
     entry = 'chosen.add_session_config_entry("session.disable_prepacking", "1")'
+    thread = f" + {settings.thread_bytes} * ((threads or os.cpu_count() or 1) - 1)" if settings.thread_bytes else ""
     words = {
         "name": name, "module": stem if stem.isidentifier() else "session", "model": repr(settings.model),
-        "arena": settings.arena_bytes, "extend": settings.growth_bytes, "keeps": keeps, "memory": memory,
+        "arena": settings.arena_bytes, "thread": thread, "extend": settings.growth_bytes, "keeps": keeps,
+        "memory": memory,
         "base64": "import base64\n" if settings.block else "", "opt_doc": f"What {options}", "level": level,
         "block": _block(settings, "python_block.txt", name, " " * 8, "\n"),
         "check": "    check_processor()\n" if settings.block else "",
@@ -118,6 +127,7 @@ def _cpp(settings: SessionSettings, file: str) -> str:
     entry = 'chosen.AddConfigEntry("session.disable_prepacking", "1");'
     words = {
         "name": name, "file": file, "model": settings.model, "arena": settings.arena_bytes,
+        "thread": settings.thread_bytes,
         "space": re.sub(r"^(?=\d)", "_", re.sub(r"\W", "_", Path(file).stem, flags=re.ASCII)),
         "extend": settings.growth_bytes, "level": "ORT_ENABLE_ALL" if settings.chooses_layout else "ORT_DISABLE_ALL",
         "block": _block(settings, "cpp_block.h", quoted, " " * 8, "\n"),

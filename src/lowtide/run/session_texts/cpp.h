@@ -30,7 +30,7 @@ inline void register_arena(Ort::Env& env, int threads) {
         "max_mem", "arena_extend_strategy", "initial_chunk_size_bytes", "max_power_of_two_extend_bytes",
         "max_dead_bytes_per_chunk"};
     const int most = threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    const std::size_t block = arena_bytes + 65536 * static_cast<std::size_t>(most - 1);
+    const std::size_t block = arena_bytes + @thread@ * static_cast<std::size_t>(most - 1);
     const std::array<std::size_t, 5> values{0, 0, block, @extend@, 256};
     OrtArenaCfg* config = nullptr;
     Ort::ThrowOnError(Ort::GetApi().CreateArenaCfgV2(keys.data(), values.data(), keys.size(), &config));
