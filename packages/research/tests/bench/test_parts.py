@@ -101,8 +101,8 @@ def test_machine_says_no_names() -> None:
 
 def test_a_results_page_does_not_change_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that writes its page names the commit it measures; a changed source file adds a plus."""
-    page, source = (tmp_path / name for name in ("packages/research/results/a.md", "src/lowtide/__init__.py"))
-    for path in (page, source, tmp_path / "core/a.cc"):
+    page, source = tmp_path / "packages/research/results" / "page", tmp_path / "src/lowtide/__init__.py"
+    for path in (page, source, tmp_path / "core" / "source"):
         path.parent.mkdir(parents=True)
         path.write_text("before")
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", tmp_path]
