@@ -8,8 +8,8 @@ FOLDER holds the `data` of MOCCASIN's repository (haoming-codes/moccasin: node-l
 layered ones), which its user fetches: nothing of it is here. Budgets are shares of the peak of each instance's own
 order as that repository counts it, parts of a byte dropped (it rounds up). A row has the least overhead found within
 `--time` seconds of counted work after the best order is known, the bound over all orders, the bound over orders with
-these first runs, what CP-SAT proves in the same first runs with two runs of an op (up to 110 ops, `--solver` seconds), and what papers
-print. Every sequence is walked once more by the plain code of `lowtide.verify`.
+these first runs, what CP-SAT proves in the same first runs with two runs of an op (up to 110 ops, `--solver` seconds),
+and what papers print. Every sequence is walked once more by the plain code of `lowtide.verify`.
 """
 
 from __future__ import annotations
