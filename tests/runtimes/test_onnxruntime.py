@@ -56,7 +56,7 @@ def test_a_block_fits_by_the_checkers_own_account(seed: int, ops: int) -> None:
     assert plan.runtime_arena_bytes is not None
     assert plan.runtime_arena_bytes >= (plan.arena_lower_bound_bytes or 0)
     assert plan.required_bytes == plan.runtime_arena_bytes
-    memory = memory_model(graph, TARGET)
+    memory = memory_model(TARGET.as_seen(graph), TARGET)
     order = [graph.index_of[op] for op in plan.order]
     assert least_block(memory, order, profile(memory, order)) == plan.runtime_arena_bytes
 
@@ -149,6 +149,30 @@ def test_onnxruntime_takes_what_was_planned(seed: int, tmp_path: Path) -> None:
     assert len(seen.planned.nodes) == len(plan.order)
     assert seen.exact.mark_bytes == report.numbers["arena_load_bytes"]
     assert seen.exact.held_bytes == plan.runtime_arena_bytes == seen.arena_bytes
+
+
+def test_what_nothing_reads_stays(tmp_path: Path) -> None:
+    """Of a Split one part is not read: it is there until the run ends, in the plan as in the runtime."""
+    pytest.importorskip("onnxruntime")
+    value = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("Exp", ["x"], ["a"]), helper.make_node("Split", ["a"], ["b", "c", "d"], axis=1, num_outputs=3),
+        helper.make_node("Exp", ["b"], ["e"]), helper.make_node("Concat", ["e", "c", "e", "c"], ["f"], axis=1),
+        helper.make_node("Exp", ["f"], ["y"]),
+    ]  # fmt: skip
+    known = [
+        value(name, 1, [1, channels, 32, 32]) for name, channels in zip("abcdef", (24, 8, 8, 8, 8, 32), strict=True)
+    ]
+    graph = helper.make_graph(nodes, "g", [value("x", 1, [1, 24, 32, 32])], [value("y", 1, [1, 32, 32, 32])], [])
+    graph.value_info.extend(known)
+    source = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), source)
+    plan = lowtide.research.plan(source, target="onnxruntime", time=10)
+    seen = lowtide.verify(source, plan, run=True).run
+    assert isinstance(seen, RunReport)
+    assert seen.exact is not None
+    assert [node.in_use_bytes for node in seen.planned.nodes] == [node.planned_bytes for node in seen.planned.nodes]
+    assert seen.exact.held_bytes == plan.runtime_arena_bytes
 
 
 def test_a_smaller_block_makes_the_arena_grow(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from itertools import chain
 
 from lowtide.optimize.loop_flow import Flow, FlowSets
 from lowtide.optimize.loops import Around, LoopPath, LoopSearch
-from lowtide.stop import Limits
+from lowtide.stop import Limits, count
 from lowtide.transform.loop_growth import Growth
 
 _STEP, _SMALLEST = 0.2, 0.02
@@ -24,6 +24,7 @@ _SEEDS, _LEAST = 16, 64
 """Tensors from which sets are grown at a place, the largest, and the part of the peak that they have at the least."""
 _TRIED = 16  # orders of a place in which loops are looked for
 _MORE = 4  # of these, how many more where paths in one lead further, but not beyond what has changed
+_STORAGE = 3_000  # nanoseconds that the bound of a set takes for each storage
 _BEHIND = 48  # positions after what has changed in which loops over it may end
 
 
@@ -138,6 +139,7 @@ class LoopOrders:
     def _least(self, now: LoopSearch, growth: Growth, ops: set[int]) -> int:
         """Lower bound of a set as one loop, in an order in which only its predecessors run before it; a result or a
         buffer may overlap a dying input."""
+        count(_STORAGE * len(now.memory.storages))
         before, after = self.flow.around(ops)
         graph = now.memory.graph
         line_buffers = bytes_ = sum(now.least_buffers(o, growth) for o in growth.inside)

@@ -11,7 +11,10 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 from lowtide.graph import MAX_BYTES
+from lowtide.stop import count
 from lowtide.transform.loops import Axes, Loop
+
+_STEP = 500  # nanoseconds that a walk takes for each step that it looks at
 
 
 @dataclass
@@ -98,6 +101,7 @@ class LoopPaths:
         if end in self._unsorted:
             self._unsorted.remove(end)
             self.steps[end - 1].sort(key=lambda step: step.bytes)
+        count(_STEP * len(self.steps[end - 1]))
         return takewhile(lambda step: step.bytes <= limit, self.steps[end - 1])
 
     def reach(self, limit: int) -> int:

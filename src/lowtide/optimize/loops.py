@@ -24,13 +24,17 @@ from lowtide.ops.index import Index
 from lowtide.optimize.loop_over import taken
 from lowtide.optimize.loop_paths import LoopPaths, Shared, Step
 from lowtide.optimize.loop_rings import leaves, made_loop
-from lowtide.stop import Limits
+from lowtide.stop import Limits, count
 from lowtide.transform.loop_growth import Growth
 from lowtide.transform.loops import Axes, Loop, LoopRules
 
 _LOWEST = 64  # fraction of the untiled peak below which the search does not begin
 _OVERTIME = 4  # how often the best path of what is known is still worked out when the time is up
 _AT_ONCE = 16  # intervals of one last op that are looked at before those of the next
+
+_OP, _INTERVAL, _PLAYED = 10_000, 15_000, 300_000
+"""Nanoseconds that a search takes for each op before it begins, for each interval that it looks at, and for each op of
+a loop that it plays."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,7 @@ class LoopSearch:
     paths: LoopPaths = field(init=False)
 
     def __post_init__(self) -> None:
+        count(_OP * len(self.order))
         self.ids = [self.memory.graph.ops[i].id for i in self.order]
         lives = profile(self.memory, self.order)
         self.first, self.last = lives.first, lives.last
@@ -127,6 +132,7 @@ class LoopSearch:
             self.limits.tell("looking for loops")
             search = searches.popleft()
             steps = list(islice(search, _AT_ONCE))
+            count(_INTERVAL * len(steps))
             more = [found for found in steps if isinstance(found, int)]
             self.paths.add(step for step in steps if isinstance(step, Step) and self._of_use(step))
             if more:  # repeated until it goes on
@@ -139,6 +145,7 @@ class LoopSearch:
         level, self._level = self._level, MAX_BYTES
         found = [step for step in islice(self._loops(end, start), end - begin) if isinstance(step, Step)]
         self._level = level
+        count(_INTERVAL * (end - begin))
         taken = [step for step in found if step.begin == begin]
         self.paths.add(taken)
         return bool(taken)
@@ -283,8 +290,8 @@ class LoopSearch:
     def _read_at_once(self, reader: int, growth: Growth, along: Sequence[tuple[Index, int]]) -> int:
         """Positions that one position of a reader in the middle of its axes reads, with those between them."""
         spans = []
-        for (index, size), count in zip(along, self.rules.counts(reader, growth.axes[reader]), strict=True):
-            a = count // 2
+        for (index, size), n in zip(along, self.rules.counts(reader, growth.axes[reader]), strict=True):
+            a = n // 2
             first, stop = index.need(a, a + 1, size)
             spans.append((stop - first, size))
         if min(span for span, _ in spans) <= 0:
@@ -360,6 +367,7 @@ class LoopSearch:
         """Play a loop."""
         assert step.start is not None, step
         ids = self.ids[step.begin : step.end]
+        count(_PLAYED * len(ids))
         growth = Growth(self.rules, ids[-1], step.start, self.streamed)
         for op in reversed(ids[:-1]):
             growth.add(op)

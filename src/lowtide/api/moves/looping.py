@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _ONCE, _SEARCH = 0.2, 0.8  # shares of the time after which the order without loops and the search for loops are over
 
-_REGIONS = 0.25  # share of the search's time after which that for regions, with which loops begin, is over
+_REGIONS = 0.36  # share of the search's time after which that for regions, with which loops begin, is over
 
 _ALONG = ((0.4, 0.7), (0.85, 1.0))
 """Of each order the share of what then is left until which loops are looked for along it, and until which sets of ops
@@ -184,7 +184,7 @@ def _answer(
     from lowtide.transform.loop_graph import apply
 
     looped = apply(problem.graph, path.loops, problem.target.alignment)
-    spent = limits.spent_seconds
+    passed = limits.passed_seconds
     answer = goal.solve(Problem.of(looped.graph, problem.target), job.search, limits)
     figures = {
         "without_loops_peak_bytes": whole.keys["peak_bytes"],
@@ -202,7 +202,7 @@ def _answer(
         "proved_over": "orders",
         "search": {**answer.keys.get("search", {}), **figures},
     }
-    seconds = spent + answer.schedule_seconds
+    seconds = passed + answer.schedule_seconds
     return replace(
         answer, keys=keys, loops=looped, schedule_seconds=seconds, own_order_peak_bytes=problem.own_order_peak_bytes
     )
