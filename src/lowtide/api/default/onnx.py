@@ -387,12 +387,11 @@ class Trial:
         """The plan's model and session, to be run; of a plan that was written before, those."""
         from lowtide.run.timing import Setup
 
-        folder = self.folder / sha256(msgspec.json.encode(plan)).hexdigest()
-        out, module = folder / "planned.onnx", folder / "session.py"
-        if not out.exists():
-            folder.mkdir(exist_ok=True)
+        out = self.optimized.path.with_name(f"{sha256(msgspec.json.encode(plan)).hexdigest()}.onnx")
+        module = out.with_suffix(".py")
+        if not out.exists():  # in the folder of the optimised file, whose weights may be in a file next to it
             write_all(plan, self.optimized.path, PlanFiles(out, snippet=module), opened=False)  # it is opened to be run
-        return Setup(out, folder / "planned.npz", module)
+        return Setup(out, out.with_suffix(".npz"), module)
 
     @property
     def dims(self) -> Dims:
