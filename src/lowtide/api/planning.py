@@ -268,11 +268,12 @@ def plan_job(
 
 
 def _is_counted(job: Job, problem: Problem) -> bool:
-    """Whether all searches for a job count their work: those in one arena do, but for tiles of training steps."""
+    """Whether all searches for a job count their work: all but those for several memories, for tiles of training
+    steps, and those of published methods."""
     words = set(job.allow)
     of_step = "tile" in words and (words & {"offload", "merge"} or problem.graph.dialect == "labels")
-    others = of_step or job.repeats is not None
-    return isinstance(job.goal, OneArena) and job.search.method.name == "exact" and not others
+    others = of_step or job.repeats is not None or isinstance(job.goal, SeveralMemories)
+    return job.search.method.name == ("spill" if isinstance(job.goal, FastMemory) else "exact") and not others
 
 
 def _solve(job: Job, problem: Problem, limits: Limits) -> Answer:

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 from lowtide import _core
 from lowtide.spill.problem import SpillProblem, timeline
+from lowtide.stop import Limits, count
+
+_STATE = 5_000  # nanoseconds
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,37 @@ class CoreProblem:
     core: _core.SpillModel
     ops: tuple[int, ...]  # positions in file order; one more for the end, if the problem needs it, is not listed
     storages: tuple[int, ...]  # index in the problem of each of the core's storages
+
+
+def least_traffic(
+    core: _core.SpillModel,
+    limits: Limits,
+    *,
+    width: int = 0,
+    state_limit: int = 0,
+    upper: int = -1,
+    least_seconds: float = 0.0,
+    safe_moves: bool = True,
+    dominance: bool = True,
+) -> _core.SpillResult:
+    """One search of the core's: a beam of a width, or best-first among so many states at most, fewer where the counted
+    work leaves fewer. `upper`: bytes; only a result below is looked for; -1: any. `least_seconds`: for so long at the
+    least, even where the time is over."""
+    most = limits.most(_STATE)
+    result = _core.spill(
+        core,
+        width=width,
+        state_limit=min(state_limit, most) if state_limit and most else state_limit,
+        memory_bytes=limits.memory_bytes,
+        upper=upper,
+        seed=limits.seed,
+        jitter=0,
+        seconds=max(limits.clock_seconds, least_seconds),
+        safe_moves=safe_moves,
+        dominance=dominance,
+    )
+    count(_STATE * result.states)
+    return result
 
 
 def core_problem(

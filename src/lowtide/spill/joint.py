@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lowtide.analyse.storage import Overwrite
 from lowtide.errors import MissingExtraError
 from lowtide.spill.problem import Gap, SpillProblem, Timeline
-from lowtide.stop import Limits
+from lowtide.stop import Limits, count
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -40,9 +40,10 @@ def joint(
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = limits.seed
     solver.parameters.max_deterministic_time = DETERMINISTIC_SECONDS
-    solver.parameters.max_time_in_seconds = limits.left_seconds
+    solver.parameters.max_time_in_seconds = limits.clock_seconds
     solver.parameters.catch_sigint_signal = False  # it would leave Ctrl-C to end the process
     status = solver.solve(builder.model)
+    count(int(1e9 * solver.response_proto.deterministic_time))
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return None
     dropped = tuple(gap for gap, out in zip(line.gaps, builder.out, strict=True) if solver.boolean_value(out))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lowtide import _core
-from lowtide.spill.core_problem import CoreProblem, core_problem
+from lowtide.spill.core_problem import CoreProblem, core_problem, least_traffic
 from lowtide.spill.problem import Gap, SpillProblem, timeline
 from lowtide.spill.traffic import intervals_of, moves_of, traffic_of
 from lowtide.stop import Limits
@@ -47,18 +47,7 @@ def along(problem: SpillProblem, order: Sequence[int], limits: Limits) -> OrderW
     if problem.largest_op[0] > problem.capacity:
         return None
     question = core_problem(problem, order, chain=True)
-    result = _core.spill(
-        question.core,
-        width=CHAIN_WIDTH,
-        state_limit=0,
-        memory_bytes=limits.memory_bytes,
-        upper=-1,
-        seed=limits.seed,
-        jitter=0,
-        seconds=max(limits.left_seconds, LEAST_SECONDS),
-        safe_moves=True,
-        dominance=True,
-    )
+    result = least_traffic(question.core, limits, width=CHAIN_WIDTH, least_seconds=LEAST_SECONDS)
     return order_with_gaps(problem, question, result) if result.found else None
 
 

@@ -20,11 +20,11 @@ list of ops do not meet, so no byte is counted twice, and the sum is a bound for
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lowtide import _core
 from lowtide.allocate.clique import bits_of
-from lowtide.spill.core_problem import core_problem, inner_predecessors
+from lowtide.spill.core_problem import core_problem, inner_predecessors, least_traffic
 from lowtide.spill.problem import SpillProblem
 from lowtide.stop import Limits
 
@@ -73,16 +73,7 @@ def phases(problem: SpillProblem, chain: Sequence[int], state_limit: int, limits
     for k in range(len(done) - 1):
         ops = bits_of(done[k + 1] & ~done[k])
         core = _phase(problem, ops, ends[k], done[k], {s for s, at in paid_in.items() if at == k})
-        result = _core.spill(
-            core,
-            width=0,
-            state_limit=state_limit,
-            memory_bytes=limits.memory_bytes,
-            upper=-1,
-            seed=0,
-            jitter=0,
-            seconds=limits.left_seconds,
-        )
+        result = least_traffic(core, replace(limits, seed=0), state_limit=state_limit)
         bounds.append(Phase(ends[k], ends[k + 1], result.bound, result.states))
     return tuple(bounds)
 
@@ -164,16 +155,8 @@ def window_bound(problem: SpillProblem, ops: Sequence[int], state_limit: int, li
     }
     if not costs:
         return BoundedWindow(part, 0, 0)
-    result = _core.spill(
-        core_problem(problem, part, costs=costs).core,
-        width=0,
-        state_limit=state_limit,
-        memory_bytes=limits.memory_bytes,
-        upper=-1,
-        seed=0,
-        jitter=0,
-        seconds=limits.left_seconds,
-    )
+    core = core_problem(problem, part, costs=costs).core
+    result = least_traffic(core, replace(limits, seed=0), state_limit=state_limit)
     return BoundedWindow(part, result.bound, result.states)
 
 

@@ -20,7 +20,7 @@ from lowtide.certificates import CutCertificate
 from lowtide.errors import sound
 from lowtide.schedule.method import Schedule
 from lowtide.spill.answer import NoRoomError, SpillAnswer
-from lowtide.spill.core_problem import CoreProblem, core_problem
+from lowtide.spill.core_problem import CoreProblem, core_problem, least_traffic
 from lowtide.spill.one_order import CHAIN_WIDTH, OrderWithGaps, order_with_gaps
 from lowtide.spill.online import cheapest, furthest, simulate_arena, simulate_arena_until, why_not_apart
 from lowtide.spill.phases import BoundedWindow, Phase, ancestors, live_too_much, longest_chain, phases, windows
@@ -200,15 +200,12 @@ class _TrafficSearch:
     def _ask(self, question: CoreProblem, *, width: int = 0, state_limit: int = 0) -> _core.SpillResult:
         """One search for something better than the best."""
         best = self.best
-        result = _core.spill(
+        result = least_traffic(
             question.core,
+            self.limits,
             width=width,
             state_limit=state_limit,
-            memory_bytes=self.limits.memory_bytes,
             upper=-1 if best is None else best.traffic_bytes,
-            seed=self.limits.seed,
-            jitter=0,
-            seconds=self.limits.left_seconds,
             safe_moves=self.options.safe_moves,
             dominance=self.options.dominance,
         )
@@ -225,8 +222,8 @@ class _TrafficSearch:
         """Say how far the search is: the traffic, and the bound on it. Who looks on may raise KeyboardInterrupt."""
         if self.limits.report is None or self.best is None:
             return
-        traffic, spent = self.best.traffic_bytes, self.limits.spent_seconds
-        self.limits.report(Progress(traffic, min(self.bound, traffic), spent))
+        traffic, passed = self.best.traffic_bytes, self.limits.passed_seconds
+        self.limits.report(Progress(traffic, min(self.bound, traffic), passed))
 
     def _improve(self) -> None:
         """Search stretches of the best order a second time, the rest fixed, until none gets better."""

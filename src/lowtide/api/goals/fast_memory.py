@@ -173,7 +173,7 @@ class FastMemory:
             spilling = self._problem(problem.graph, target, replace(self.moves, parameters=False))
         arena = OneArena(self.fast.capacity_bytes)
         exact = replace(search, method=arena.method("exact", NO_OPTIONS), require_optimal=False)
-        answer = arena.solve(problem, exact, exact.limits(limits.trace, limits.report))
+        answer = arena.solve(problem, exact, exact.limits(limits.trace, limits.report, counted=limits.is_counted))
         if max(spilling.largest_op[0], spilling.end_bytes) <= spilling.capacity or not answer.order:
             return answer
         alone = spilling.largest_op[0] > spilling.capacity

@@ -36,7 +36,7 @@ from lowtide.search.driver import search as find_better
 from lowtide.sizes import round_up
 from lowtide.spill.one_order import along
 from lowtide.spill_plan import PlanStream
-from lowtide.stop import Limits, Progress, clock
+from lowtide.stop import Limits, Progress
 from lowtide.transform.stream import StreamedGraph, streamable, streamed
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class TileForTraffic(Move[Answer]):
     def propose(self, base: Answer, limits: Limits) -> Answer | None:
         """The best plan with tiles; it has one turn on what is there without."""
         search = self.search
-        search.limits = replace(search.limits, seconds=limits.seconds)
+        search.limits = replace(search.limits, seconds=limits.seconds, work_seconds=limits.work_seconds)
         found = self.find()
         self.unfinished = search.limits.over()
         if search.interrupted:
@@ -214,9 +214,8 @@ class CutSpilling:
         """The plan with more than one level of tiles."""
         search = self._arena_search(uncut, 1.0, _ROOM)
         search.job = replace(search.job, allow=("tile", "nest-tiles"))
-        left = self.limits.left_seconds
-        limits = replace(self.limits, seconds=left * (1.0 - _PLACED), started=clock())
-        search.limits = limits.until(_FIRST)
+        limits = self.limits.share(1.0 - _PLACED)
+        search.limits = limits.share(_FIRST)
         found = search.best_cut()
         if found is not None:
             incumbent = Incumbent(objective_of(search.job), found)
