@@ -79,6 +79,8 @@ def test_a_model_whose_weights_are_too_large_for_its_file(tmp_path: Path, monkey
     monkeypatch.setattr(optimise, "INLINE_BYTES", 1000)
     planned = lowtide.plan(source, slower=1000)
     assert planned.optimized_from is not None
+    assert planned.weights is not None
+    assert planned.weights.mapped
     planned.apply(source, out)
     source.unlink()
     (tmp_path / "w.bin").unlink()
