@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 import lowtide
@@ -94,3 +97,22 @@ def test_machine_says_no_names() -> None:
     assert m.lowtide == lowtide.__version__
     assert m.cores >= 1
     assert m.commit is None or len(m.commit.rstrip("+")) == 40
+
+
+def test_a_results_page_does_not_change_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that writes its page names the commit it measures; a changed source file adds a plus."""
+    page, source = tmp_path / "packages/research/results" / "page", tmp_path / "src/lowtide/__init__.py"
+    for path in (page, source, tmp_path / "core" / "source"):
+        path.parent.mkdir(parents=True)
+        path.write_text("before")
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", tmp_path]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "first"]):
+        subprocess.run([*git, *words], check=True)
+    monkeypatch.setattr(lowtide, "__file__", str(source))
+    clean = machine().commit
+    assert clean is not None
+    assert len(clean) == 40
+    page.write_text("after")
+    assert machine().commit == clean
+    source.write_text("after")
+    assert machine().commit == f"{clean}+"
