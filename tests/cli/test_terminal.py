@@ -91,6 +91,25 @@ def test_the_lowest_peak_does_not_rise_with_another_search(monkeypatch: pytest.M
     line.end()
 
 
+def test_what_was_found_stays_in_the_line_through_all_searches(monkeypatch: pytest.MonkeyPatch):
+    """No search begins the line anew with a figure or a bar of its own."""
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    line = begun(9.0)
+    line.found("48 MiB so far, 94 MiB today")
+    for doing in ("searching for tiles", "measuring the plan", "searching for tiles"):
+        line.doing(doing)
+        line._last_report = 0.0
+        line(Progress(9, 3, 2.0))
+        assert stream.getvalue().split("\r")[-1].startswith(f"48 MiB so far, 94 MiB today; {doing}, 9 s")
+    line.found("")
+    line.doing("another model")
+    line._last_report = 0.0
+    line(Progress(9, 3, 2.0))
+    assert "lowest peak so far 9 B" in stream.getvalue().split("\r")[-1]
+    line.end()
+
+
 def test_figures_that_are_not_known_are_left_out(monkeypatch: pytest.MonkeyPatch):
     """Without a best plan no best is said, and no bar is drawn; what is being done is."""
     stream = Terminal()

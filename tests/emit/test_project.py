@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +17,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import lowtide
+from lowtide.api.emitting import project_of
 from lowtide.cli import main
 from lowtide.emit.project import files_of, project
 from lowtide.errors import InputError, VerificationError
@@ -360,16 +362,25 @@ def test_files_of_another_project_are_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_over_budget_is_written_and_said_last(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As the model of a plan is written that needs more."""
+def test_what_is_over_budget_is_written_and_said_last(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the model of a plan is written that needs more; the ladder, the screen and the budget have one figure."""
     model, folder = tmp_path / "net.tflite", tmp_path / "code"
     model.write_bytes(residual().bytes())
-    needed = lowtide.research.plan(model, target="loops", allow="row-streaming").required_bytes
+    sizes = project_of(lowtide.research.plan(model, target="loops", allow="row-streaming"), model).sizes
+    needed = sizes.arena_bytes + sizes.counter_bytes + sizes.state_bytes
     assert main(["emit", str(model), "-o", str(folder), "--budget", "5", "-q"]) == 3
     said = capsys.readouterr().out
     assert f"\nover budget: {needed:,} B (" in said
     assert said.index("over budget: ") < said.index("lowtide research plan ")
     assert (folder / "model.c").exists()
+    monkeypatch.setattr(sys.modules["lowtide.api.ways_to_fit"], "RUNG_SECONDS", 60.0)
+    ways = {way.how: way for way in lowtide.research.ways_to_fit(model, needed - 1)}
+    rung = ways.get("C with row loops") or ways["C, without TFLM"]
+    assert (rung.required_bytes, rung.fits) == (needed, False)
+    for budget, status in ((needed, 0), (needed - 1, 3)):
+        assert main(["emit", str(model), "-o", str(folder), "--budget", f"{budget}B", "-q"]) == status
 
 
 def test_an_input_that_is_held_all_the_same_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,8 @@ import numpy as np
 import onnx
 import pytest
 
+import lowtide
+from lowtide.run import optimise
 from lowtide.write.lean import LEAST_BYTES, make_lean, move_weights
 from support.onnx_builder import constant, model, node, saved, value
 
@@ -62,3 +64,28 @@ def test_weights_of_bodies_become_weights_of_the_graph(tmp_path: Path) -> None:
         assert [tuple(t.dims) for t in attribute.g.initializer] == [(400,)]
     assert results() == before
     assert before[0] != before[2]
+
+
+def test_a_model_whose_weights_are_too_large_for_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is written stands alone: OUT and its data, in another folder than the model, with equal outputs."""
+    ort = pytest.importorskip("onnxruntime")
+    rng = np.random.default_rng(0)
+    weights = [onnx.numpy_helper.from_array(rng.standard_normal((64, 64)).astype(np.float32), name) for name in "ab"]
+    nodes = [node("MatMul", "x a", "h"), node("Relu", "h", "k"), node("MatMul", "k b", "y")]
+    made = model(nodes, [value("x", (2, 64))], [value("y", (2, 64))], weights)
+    whole, source, out = made.SerializeToString(), tmp_path / "m.onnx", tmp_path / "out" / "p.onnx"
+    out.parent.mkdir()
+    onnx.save_model(made, source, save_as_external_data=True, location="w.bin", size_threshold=0)
+    monkeypatch.setattr(optimise, "INLINE_BYTES", 1000)
+    planned = lowtide.plan(source, slower=1000)
+    assert planned.optimized_from is not None
+    assert planned.weights is not None
+    assert planned.weights.mapped
+    planned.apply(source, out)
+    source.unlink()
+    (tmp_path / "w.bin").unlink()
+    assert sorted(path.name for path in out.parent.iterdir()) == ["p.onnx", "p.onnx.data"]
+    feed = {"x": rng.standard_normal((2, 64)).astype(np.float32)}
+    came = ort.InferenceSession(str(out), providers=["CPUExecutionProvider"]).run(None, feed)
+    was = ort.InferenceSession(whole, providers=["CPUExecutionProvider"]).run(None, feed)
+    assert came[0].tobytes() == was[0].tobytes()

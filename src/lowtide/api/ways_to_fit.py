@@ -137,9 +137,9 @@ def ways_to_fit(
             tried["report"] = lambda progress, name=name: report(name, progress)
         candidate = _rung_plan(given, tried)
         before = found[-1].required_bytes or 0
-        if candidate is not None and not (rung.more and candidate.required_bytes >= before):
+        if candidate is not None and not (rung.more and candidate[0] >= before):
             base = _command(model, {**settings, **rung.changes}, tried, rung.command)
-            found.append(_way(rung, candidate, base, limit, seconds))
+            found.append(_way(rung, *candidate, base, limit, seconds))
     return found
 
 
@@ -186,30 +186,34 @@ def _boards(plain: Plan, settings: Mapping[str, Any]) -> Iterator[_Rung]:
         yield _Rung(f"board {name}", {"budget": None, "board": name}, f"--board {name}")
 
 
-def _rung_plan(model: Model, settings: dict[str, Any]) -> Plan | None:
-    """The plan of a rung; None where it does not apply, or nothing of the kind was found."""
+def _rung_plan(model: Model, settings: dict[str, Any]) -> tuple[int, Plan] | None:
+    """Bytes and the plan of a rung; of C all its static memory. None where it does not apply, or nothing of the kind
+    was found."""
     try:
         candidate = _uninterrupted(plan(model, **settings))
+        required = candidate.required_bytes
         if settings.get("target") == "loops":
             from lowtide.api.emitting import project_of
 
-            project_of(candidate, model if isinstance(model, str | Path) else load(model))
+            code = project_of(candidate, model if isinstance(model, str | Path) else load(model))
+            required += code.sizes.other_static_bytes
     except InputError:
         return None
     if settings.get("board") and candidate.status != "ok":
         return None
     if settings.get("memories"):
-        return candidate if candidate.moves is not None else None
+        return None if candidate.moves is None else (required, candidate)
     changed = bool(candidate.rewrites or candidate.loops or candidate.fission) or not settings.get("allow")
     changed = changed or settings.get("target") == "loops"
-    return candidate if changed and not (settings.get("allow") and candidate.status == "impossible") else None
+    never = settings.get("allow") and candidate.status == "impossible"
+    return (required, candidate) if changed and not never else None
 
 
-def _way(rung: _Rung, candidate: Plan, base: str, limit: int, seconds: float) -> WayToFit:
-    needed = limit if candidate.moves is not None else candidate.required_bytes
+def _way(rung: _Rung, required: int, candidate: Plan, base: str, limit: int, seconds: float) -> WayToFit:
+    needed = limit if candidate.moves is not None else required
     command, short = f"{base} {rung.flags}", _cut_short(candidate, seconds)
     as_c = rung.changes.get("target") == "loops"
-    fits = candidate.required_bytes <= limit if as_c else candidate.status == "ok"
+    fits = needed <= limit if as_c else candidate.status == "ok"
     how = "C, without TFLM" if as_c and not candidate.loops else rung.how
     return WayToFit(how, needed, fits, _costs(candidate), command, short)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lowtide.api.exported import as_file
 from lowtide.api.exports import NO_EXPORTS, Exports, buffer_plan_of, layout_of
-from lowtide.api.models import files_read, user_function
+from lowtide.api.models import external_locations, files_read, user_function
 from lowtide.api.objects import Exported
 from lowtide.api.optimized import planned_model
 from lowtide.api.reporting import NO_PICTURES, Pictures
@@ -43,7 +43,8 @@ class PlanFiles:
     buffer_plan: str | Path | None = None  # the layout as TFLM's struct
     commands: str | Path | None = None  # what a driver runs in a plan with spilling, as JSON if the name ends so
     exports: Exports = NO_EXPORTS  # the layout for compilers and firmware
-    copy_external: bool = False  # whether external data is copied to where `out` is, if elsewhere
+    # Whether external data is copied to where `out` is, if elsewhere; None: it goes to a file of its own there.
+    copy_external: bool | None = False
     pictures: Pictures = NO_PICTURES  # the report and what else is drawn
     texts: Mapping[Path, str] = field(default_factory=dict)  # further files by their paths, whose text is there already
     # What `snippet` is, in C++ and JavaScript: for names that end in ``.h`` and ``.js``.
@@ -111,15 +112,17 @@ def write_all(
         if files.out is not None:
             out = Path(files.out)
             with planned_model(plan, model) as source:
-                if source != model:
-                    files, dims = replace(files, copy_external=True), plan.sizes(NO_DIMS)
+                optimised = source != model
+                if optimised:
+                    files, dims = replace(files, copy_external=None), plan.sizes(NO_DIMS)
                 made_of = _write_model(plan, str(source), files, Path(folder), outputs, dims)
                 if plan.optimized_from is not None and files.snippet is not None:
                     make_lean(_pending(out, outputs))
                 if opened:
                     open_written(outputs, made_of)
-                if plan.weights is not None and plan.weights.mapped:
-                    _map_weights(out, outputs)
+                outside = optimised and external_locations(made_of)
+                if outside or (plan.weights is not None and plan.weights.mapped):
+                    _map_weights(out, outputs, made_of.parent if outside else None)
         for path, content in _contents(plan, model, files, trace):
             outputs.write(path, content)
         if layout is not None:
@@ -137,13 +140,14 @@ def _pending(out: Path, outputs: Outputs) -> Path:
     return next(path for final, path in outputs.pending.items() if final.name == out.name)
 
 
-def _map_weights(out: Path, outputs: Outputs) -> None:
-    """Write the weights of a written model into a file of their own."""
+def _map_weights(out: Path, outputs: Outputs, outside: Path | None) -> None:
+    """Write the weights of a written model into a file of their own. `outside`: the folder of those that are in other
+    files already, if any is."""
     from lowtide.write.lean import move_weights
 
     data = data_of(out)
     with outputs.create(data) as file:
-        move_weights(_pending(out, outputs), file, data.name)
+        move_weights(_pending(out, outputs), file, data.name, outside)
 
 
 def _planned_target(plan: Plan, target: str | Target) -> str | Target:

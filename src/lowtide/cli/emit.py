@@ -78,6 +78,7 @@ def run(options: argparse.Namespace) -> int:
             say("--stream-input: holding the input needs no more, so that there is no model_feed_rows")
         if plan.stopped == "interrupt":
             say("interrupted: this is the best plan so far")
+    plan = _with_all_memory(plan, project.sizes)
     if not options.json and plan.status in OVER:
         show(over_budget_text(plan))
         ways = ways_text(ways_of(options, options.model, {**settings, "target": "auto"}, plan))
@@ -96,6 +97,15 @@ def _plan(options: argparse.Namespace, settings: dict[str, Any]) -> Plan:
     plan = api.plan(options.model, report=options.line, **settings)
     status = "ok" if plan.required_bytes <= wanted else "over_budget"
     return msgspec.structs.replace(plan, budget_bytes=wanted, status=status)
+
+
+def _with_all_memory(plan: Plan, sizes: CodeSizes) -> Plan:
+    """A plan whose requirement is all of the code's static memory, where that is compared with a budget."""
+    if plan.budget_bytes is None or plan.memories:
+        return plan
+    required = plan.required_bytes + sizes.other_static_bytes
+    status = "over_budget" if plan.status == "ok" and required > plan.budget_bytes else plan.status
+    return msgspec.structs.replace(plan, required_bytes=required, status=status)
 
 
 def _planned(options: argparse.Namespace, settings: dict[str, Any]) -> tuple[Plan, Project]:
@@ -153,7 +163,8 @@ def _run_library(options: argparse.Namespace, boards: Sequence[Board]) -> int:
     with output_folders(folder, texts), Outputs(files_read(options.model)) as outputs:
         for path, text in texts.items():
             outputs.write(path, text.encode())
-    over = budget is not None and project.sizes.arena_bytes > budget
+    needed = project.sizes.arena_bytes + project.sizes.other_static_bytes
+    over = budget is not None and needed > budget
     if options.json:
         rows = () if emulation is None else emulation.rows()
         show_json({**asdict(project.sizes), "segments": segments_of(chosen), "boards": rows})
@@ -164,9 +175,7 @@ def _run_library(options: argparse.Namespace, boards: Sequence[Board]) -> int:
         for path in texts:
             say(f"wrote {path}")
     if over and not options.json:
-        show(
-            f"over budget: no stripes were found that need less than {project.sizes.arena_bytes:,} B; C written anyway"
-        )
+        show(f"over budget: no stripes were found that need less than {needed:,} B; C written anyway")
     return 3 if over else 0
 
 
@@ -195,12 +204,12 @@ def first_screen(options: argparse.Namespace, sizes: CodeSizes, kernels: str) ->
     from lowtide.report.first_screen import percent
 
     today = any_tflm_arena(load(options.model, dims_of(options.dims)))
-    arena = sizes.arena_bytes + sizes.counter_bytes
+    arena = sizes.arena_bytes + sizes.other_static_bytes
     before = ("", "") if today is None else (f"{today:,} B", percent(today, arena))
     inside = "without the inputs" if options.input == "caller" else "with a copy of the inputs"
     rows = [
         ("", "TFLM", "as C", "", ""),
-        ("static memory", before[0], f"{arena:,} B", before[1], f"predicted: arena and counters, {inside}"),
+        ("static memory", before[0], f"{arena:,} B", before[1], f"predicted: arena, counters and state, {inside}"),
         ("weights in flash", "", f"{sizes.weight_bytes:,} B", "", ""),
         ("a run", "", "", "", f"{sizes.macs:,} multiply-accumulates, {sizes.moved_bytes:,} B read and written"),
     ]

@@ -95,7 +95,8 @@ class ProgressLine:
         self._terminal = sys.stderr is not None and sys.stderr.isatty()
         self._began = self._last_sign = time.monotonic()
         self._last_report = 0.0
-        self._last = "working"
+        self._last = self._doing = "working"
+        self._found = ""
         self._lowest: dict[str, int] = {}  # bytes by label, since it was last said what is done
         self._shown = False
         self._kept = 0  # lines of what is shown until there is something better
@@ -116,12 +117,15 @@ class ProgressLine:
         while not self._over.wait(FIRST_SECONDS / 2):
             now = time.monotonic()
             if now - self._last_sign >= pause:
-                self._tell(f"{self._last}, {now - self._began:.0f} s")
+                self._tell(f"{self._found}{self._last}, {now - self._began:.0f} s")
                 self._last_sign = now if not self._terminal else self._last_sign
 
     def __call__(self, progress: Progress, label: str = "") -> None:
         """Say it, if it is time to."""
         best, bound = progress.best_bytes, progress.bound_bytes
+        if self._found:
+            self._say_now(0.0, progress.phase or self._doing)
+            return
         if best:
             best = self._lowest[label] = min(best, self._lowest.get(label, best))
         words = [progress.phase] if progress.phase else []
@@ -139,6 +143,7 @@ class ProgressLine:
         now = time.monotonic()
         pause = TERMINAL_SECONDS if self._terminal else PLAIN_SECONDS
         begun, self._last = now - self._began, text
+        text = f"{self._found}{text}"
         if self._quiet or begun < FIRST_SECONDS or (self._last_report and now - self._last_report < pause):
             return
         self._last_report = self._last_sign = now
@@ -149,7 +154,11 @@ class ProgressLine:
         """What goes on from now, where nothing reports how far it is."""
         self.clear()
         self._lowest.clear()
-        self._last_sign, self._last = time.monotonic(), text
+        self._last_sign, self._last, self._doing = time.monotonic(), text, text
+
+    def found(self, text: str) -> None:
+        """What was found so far, said from now on before what goes on, in place of the figures of single searches."""
+        self._found = f"{text}; " if text else ""
 
     def message(self, text: str) -> None:
         """A line that stays, such as a row of a benchmark that is done."""

@@ -44,6 +44,11 @@ class CodeSizes:
     ops: int
     boards: tuple[dict[str, Any], ...] = ()  # a row for each board that the code was run on (`docs/contract.md`)
 
+    @property
+    def other_static_bytes(self) -> int:
+        """Static memory in addition to the arena."""
+        return self.counter_bytes + self.state_bytes
+
 
 @dataclass(frozen=True)
 class Project:

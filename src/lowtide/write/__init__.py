@@ -14,7 +14,7 @@ def write_model(
     source: str | Path,
     order: Sequence[int],
     target: str | Path,
-    copy_external: bool = False,
+    copy_external: bool | None = False,
     outputs: Outputs | None = None,
     offsets: Mapping[int, int] | None = None,
     kernels: str = "",

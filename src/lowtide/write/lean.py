@@ -5,14 +5,17 @@ Weights of an ONNX file in a file of their own, which onnxruntime maps instead o
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from lowtide.files import Buffer, open_bytes
 from lowtide.read.onnx.proto import all_graphs, bodies, names_read
+from lowtide.write.onnx import copy_range
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, NodeProto
+    from onnx import GraphProto, NodeProto, TensorProto
 
 _DEFAULTS: dict[str, object] = {
     "auto_pad": b"NOTSET", "ceil_mode": 0, "dilations": [1, 1], "group": 1, "pads": [0, 0, 0, 0], "storage_order": 0,
@@ -124,30 +127,41 @@ def _shorten_names(graph: GraphProto) -> None:
 _PAGE = 4096  # where a tensor's bytes begin: at a multiple of this
 
 
-def move_weights(model: Path, data: BinaryIO, name: str) -> None:
+def move_weights(model: Path, data: BinaryIO, name: str, outside: Path | None = None) -> None:
     """Move the weights of the main graph out of a model's file. `model`: the file, which is written anew. `data`:
-    where their bytes go. `name`: the name that this file will have, in the model's folder."""
+    where their bytes go. `name`: the name that this file will have, in the model's folder. `outside`: the folder of
+    files that hold weights already, bodies' too: they are moved as well, else they stay where they are."""
     import onnx
 
     proto = onnx.load(str(model), load_external_data=False)
     end = 0
+
+    def moved(tensor: TensorProto, content: Buffer, begin: int, size: int) -> None:
+        nonlocal end
+        data.write(bytes(-end % _PAGE))
+        end += -end % _PAGE
+        copy_range(content, begin, begin + size, data)
+        tensor.ClearField("raw_data")
+        tensor.data_location = tensor.EXTERNAL
+        del tensor.external_data[:]
+        for key, value in {"location": name, "offset": str(end), "length": str(size)}.items():
+            tensor.external_data.add(key=key, value=value)
+        end += size
+
+    with ExitStack() as files:
+        opened: dict[str, Buffer] = {}
+        for tensor in (t for graph in all_graphs(proto.graph) for t in graph.initializer if outside is not None):
+            entry = {entry.key: entry.value for entry in tensor.external_data}
+            if outside is not None and entry:
+                if entry["location"] not in opened:
+                    opened[entry["location"]] = files.enter_context(open_bytes(outside / entry["location"]))
+                moved(tensor, opened[entry["location"]], int(entry.get("offset", 0)), int(entry["length"]))
     for tensor in proto.graph.initializer:
         if tensor.data_location == tensor.EXTERNAL or tensor.data_type == tensor.STRING:
             continue
         if not tensor.HasField("raw_data"):
             array = onnx.numpy_helper.to_array(tensor)
             tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
-        content = tensor.raw_data
-        if len(content) < LEAST_BYTES:
-            continue
-        data.write(bytes(-end % _PAGE))
-        end += -end % _PAGE
-        data.write(content)
-        entries = {"location": name, "offset": str(end), "length": str(len(content))}
-        end += len(content)
-        tensor.ClearField("raw_data")
-        tensor.data_location = tensor.EXTERNAL
-        del tensor.external_data[:]
-        for key, value in entries.items():
-            tensor.external_data.add(key=key, value=value)
+        if len(tensor.raw_data) >= LEAST_BYTES:
+            moved(tensor, tensor.raw_data, 0, len(tensor.raw_data))
     model.write_bytes(proto.SerializeToString(deterministic=True))

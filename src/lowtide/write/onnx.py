@@ -35,7 +35,7 @@ def write_onnx(
     source: str | Path,
     order: Sequence[int],
     target: str | Path,
-    copy_external: bool = False,
+    copy_external: bool | None = False,
     outputs: Outputs | None = None,
 ) -> None:
     """Write an ONNX model with its nodes in another order.
@@ -43,7 +43,8 @@ def write_onnx(
     `source`: the model; never changed. `order`: op ids (indices of nodes in `source`) of the ops that run, each once.
     Folded nodes keep their slot in the file; one whose consumer now comes earlier moves to just before it, since ONNX
     wants a topological order. Folded ones that are listed stand where the list has them. `target`: the file to write;
-    replaced if it exists. `copy_external`: copy external data too, to the same place relative to `target`. `outputs`:
+    replaced if it exists. `copy_external`: copy external data too, to the same place relative to `target`; None: the
+    caller will (`lowtide.write.lean.move_weights`). `outputs`:
     write into these, to be committed by the caller together with others; else `target` is there on return. Raises
     `InputError`: `source` cannot be read; `order` is no topological order of it; `target` is the input or cannot be
     written; `target` is in another directory, `source` has external data and `copy_external` is not set; external data
@@ -140,7 +141,9 @@ def _node_tensors(nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
                 yield from _graph_tensors(graph)
 
 
-def external_to_copy(model: ModelProto, source: Path, target: Path, copy_external: bool, outputs: Outputs) -> list[str]:
+def external_to_copy(
+    model: ModelProto, source: Path, target: Path, copy_external: bool | None, outputs: Outputs
+) -> list[str]:
     """Locations of the external data that a model needs in the folder of its new path, none if that is the old one.
     Raises `InputError`: there are some, and `copy_external` is not set, or one is not there."""
     external = external_files(model)
@@ -149,9 +152,9 @@ def external_to_copy(model: ModelProto, source: Path, target: Path, copy_externa
     return to_copy(external, source, target, copy_external)
 
 
-def to_copy(external: list[str], source: Path, target: Path, copy_external: bool) -> list[str]:
+def to_copy(external: list[str], source: Path, target: Path, copy_external: bool | None) -> list[str]:
     """What of `external` is to be copied for a model at `target`. Raises as `external_to_copy`."""
-    if not external or os.path.realpath(source.parent) == os.path.realpath(target.parent):
+    if not external or copy_external is None or os.path.realpath(source.parent) == os.path.realpath(target.parent):
         return []
     inside = (at for at in external if ".." not in PurePosixPath(at).parts and not PurePosixPath(at).is_absolute())
     missing = next((location for location in inside if not (source.parent / location).exists()), None)

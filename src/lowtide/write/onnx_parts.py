@@ -56,7 +56,7 @@ def write_onnx_parts(
     parts: PartGraph,
     order: Sequence[int],
     target: str | Path,
-    copy_external: bool = False,
+    copy_external: bool | None = False,
     outputs: Outputs | None = None,
 ) -> None:
     """Write the ONNX model of a part graph.

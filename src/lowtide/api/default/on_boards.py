@@ -139,7 +139,7 @@ class _Ways:
             except InputError:
                 return None
             sizes = project.sizes
-            ram = sizes.arena_bytes + sizes.counter_bytes + sizes.state_bytes
+            ram = sizes.arena_bytes + sizes.other_static_bytes
             estimated = None if simd == "none" else chosen.cost
             return _Needs(C_LIBRARY, ram, sizes.weight_bytes, sizes.ops, estimated), chosen.untiled_cost
 
@@ -185,7 +185,7 @@ def _as_c(request: Request, graph: Graph, tell: Tell) -> _Needs | None:
         sizes = project_of(made, graph).sizes
     except InputError:
         return None
-    return _Needs(OWN_C, sizes.arena_bytes + sizes.counter_bytes + sizes.state_bytes, sizes.weight_bytes, sizes.ops)
+    return _Needs(OWN_C, sizes.arena_bytes + sizes.other_static_bytes, sizes.weight_bytes, sizes.ops)
 
 
 def code_bytes(how: str, ops: int) -> int:

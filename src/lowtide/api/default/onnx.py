@@ -318,6 +318,8 @@ class Trial:
         """The plan with its weights in those ways that are each predicted to need less than all before it."""
         found: list[tuple[Plan, Setup]] = []
         least: float = inf
+        if self.optimized.outside:
+            ways = list(dict.fromkeys(way or Weights(mapped=True) for way in ways))
         for way in ways:
             one = msgspec.structs.replace(plan, weights=way)
             setup = self._written(one)
@@ -387,12 +389,11 @@ class Trial:
         """The plan's model and session, to be run; of a plan that was written before, those."""
         from lowtide.run.timing import Setup
 
-        folder = self.folder / sha256(msgspec.json.encode(plan)).hexdigest()
-        out, module = folder / "planned.onnx", folder / "session.py"
-        if not out.exists():
-            folder.mkdir(exist_ok=True)
+        out = self.optimized.path.with_name(f"{sha256(msgspec.json.encode(plan)).hexdigest()}.onnx")
+        module = out.with_suffix(".py")
+        if not out.exists():  # in the folder of the optimised file, whose weights may be in a file next to it
             write_all(plan, self.optimized.path, PlanFiles(out, snippet=module), opened=False)  # it is opened to be run
-        return Setup(out, folder / "planned.npz", module)
+        return Setup(out, out.with_suffix(".npz"), module)
 
     @property
     def dims(self) -> Dims:

@@ -98,7 +98,7 @@ def _kernels(request: Request, plan: Plan, tell: Tell) -> Iterator[NextCommand]:
 
 def _as_c(request: Request, plan: Plan, tell: Tell) -> Iterator[NextCommand]:
     """C, with row streaming where that needs less."""
-    from lowtide.api.emitting import TARGET, check_emit
+    from lowtide.api.emitting import TARGET, check_emit, project_of
     from lowtide.api.planning import plan as plan_of
 
     try:
@@ -111,12 +111,11 @@ def _as_c(request: Request, plan: Plan, tell: Tell) -> Iterator[NextCommand]:
             request.path, target=TARGET, allow="row-streaming", dims=request.dims, time=request.seconds,
             stream_input=streamed,
         )  # fmt: skip
-        if _fits(request, plan, finished(made).required_bytes):
+        takes = finished(made).required_bytes + project_of(made, request.path).sizes.other_static_bytes
+        if _fits(request, plan, takes):
             how = "with row streaming" if made.loops else "without an interpreter"
             how += ", fed rows of its input" if streamed else ""
-            yield NextCommand(
-                f"emit{' --stream-input' if streamed else ''}", f"{size_text(made.required_bytes)}, C {how}"
-            )
+            yield NextCommand(f"emit{' --stream-input' if streamed else ''}", f"{size_text(takes)}, C {how}")
             return
 
 

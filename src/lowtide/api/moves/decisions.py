@@ -58,7 +58,7 @@ def write_parts(
     out: str | Path,
     *,
     dims: Dims = NO_DIMS,
-    copy_external: bool = False,
+    copy_external: bool | None = False,
     outputs: Outputs | None = None,
 ) -> None:
     """Write the model of a plan with cuts. Raises `InputError`: as `part_graph`, and

@@ -24,7 +24,7 @@ def write_repeated(
     out: str | Path,
     *,
     dims: Dims = NO_DIMS,
-    copy_external: bool = False,
+    copy_external: bool | None = False,
     outputs: Outputs | None = None,
 ) -> None:
     """Write the ONNX model of a plan with recomputed operators: a node for each run, all else as it was. Raises

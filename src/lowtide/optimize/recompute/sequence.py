@@ -23,9 +23,11 @@ from lowtide.transform.clone import repeatable
 
 _ALONE = 0.15  # part of the time that is left for a search with transfers alone, and for one with repetitions alone
 
-_START, _CHAIN, _REPAIR = 10_000, 5_000, 300_000
+_START, _CHAIN, _REPAIR = 10_000, 5_000, 200_000
 """Nanoseconds that a search takes for each op before it begins, for each chain that it tries, and for each repair
 besides."""
+
+_WAITS = 15_000  # nanoseconds that a repair takes more for each op where values may leave memory: its moves are timed
 
 _UNLIMITED = 2**62  # repairs
 
@@ -325,18 +327,19 @@ def _one(
         return 0.0 if is_over else limits.clock_seconds
 
     count(_START * len(problem.ops))
+    chain, repair = _CHAIN, _REPAIR + (_WAITS * len(problem.ops) if problem.transfers else 0)
     chains = 0
     if len(begin) == len(set(begin)):
         firsts = list(first_plans(core, begin, budget, limits.seed, left))
         chains, begin = sum(first.chains for first in firsts), min(firsts, key=by_cost).order
-        count(_CHAIN * chains)
+        count(chain * chains)
     best, tried, most = None, 0, _UNLIMITED if steps < 0 else steps
-    price = _REPAIR + _CHAIN * len(problem.ops) // 4  # of a repair; then what those before took
+    price = repair + chain * len(problem.ops) // 4  # of a repair; then what those before took
     while True:
         asked = min(most - tried, limits.most(price) or most)
         result = search_sequence(core, begin, budget, limits.seed + tried, left(), asked, enough, report=tell)
         chains, tried = chains + result.chains, tried + result.steps
-        work = _CHAIN * result.chains + _REPAIR * result.steps
+        work = chain * result.chains + repair * result.steps
         count(work)
         best = result if best is None else min(best, result, key=by_cost)
         if result.steps < asked or tried >= most or limits.over():
