@@ -7,9 +7,11 @@ import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import cast
 
+from lowtide.api.models import external_locations
 from lowtide.api.objects import Model
 from lowtide.comparison import OptimizedFrom
 from lowtide.errors import InputError
@@ -26,6 +28,11 @@ class OptimizedFile:
 
     path: Path
     origin: OptimizedFrom
+
+    @cached_property
+    def outside(self) -> bool:
+        """Whether an ONNX file cannot hold its weights."""
+        return bool(external_locations(self.path))
 
 
 def optimized_file(

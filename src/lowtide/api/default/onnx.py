@@ -25,7 +25,7 @@ import msgspec
 
 from lowtide.api.default.process import empty_session, heap_bytes, predicted_process
 from lowtide.api.default.request import Request, Tell
-from lowtide.api.models import external_locations, load
+from lowtide.api.models import load
 from lowtide.api.moves.all_transformations import MOST_OVERHEAD
 from lowtide.api.optimized import OptimizedFile, optimized_file
 from lowtide.api.writing import PlanFiles, write_all
@@ -318,7 +318,7 @@ class Trial:
         """The plan with its weights in those ways that are each predicted to need less than all before it."""
         found: list[tuple[Plan, Setup]] = []
         least: float = inf
-        if external_locations(self.optimized.path):  # an ONNX file cannot hold them
+        if self.optimized.outside:
             ways = list(dict.fromkeys(way or Weights(mapped=True) for way in ways))
         for way in ways:
             one = msgspec.structs.replace(plan, weights=way)
