@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 import lowtide
-from lowtide.comparison import Comparison, OptimizedFrom, ProcessMemory
+from lowtide.comparison import Comparison, OptimizedFrom, ProcessMemory, SmallestSizes
 from lowtide.plan import Plan, RuntimeFigure
 from lowtide.report.first_screen import first_screen, process_table
 
@@ -75,3 +75,23 @@ def test_the_process_is_a_table_in_one_unit() -> None:
     rows = process_table(msgspec.structs.replace(seen, predicted=parts)).splitlines()
     assert [row.split()[-2:] for row in rows[-2:]] == [["21.0", "MiB"], ["20.0", "MiB"]]
     assert sum(float(row.split()[-2]) for row in rows[1:-2]) == 21.0
+
+
+@pytest.mark.parametrize(
+    ("slowdown", "small_bytes", "says"), [(1.2, MIB, "slower than allowed"), (1, 9 * MIB, "no better")]
+)
+def test_why_a_file_for_several_sizes_is_not_written(
+    planned: Plan, slowdown: float, small_bytes: int, says: str
+) -> None:
+    """What is wrong at the smallest size, next to what it takes there."""
+    small = SmallestSizes(
+        sizes={"n": 1}, largest={"n": 8}, today_bytes=6 * MIB, planned_bytes=small_bytes, slowdown=slowdown,
+        outputs="equal", good=False,
+    )  # fmt: skip
+    seen = Comparison(
+        model="m.onnx", runtime="onnxruntime", figure="process memory", today_bytes=9 * MIB, planned_bytes=2 * MIB,
+        smallest=small, better=False,
+    )  # fmt: skip
+    lines = first_screen(msgspec.structs.replace(planned, comparison=seen)).splitlines()
+    assert f"at n = 1: process memory 6.0 MiB -> {small_bytes / MIB:.1f} MiB" in "\n".join(lines)
+    assert f"at the smallest size this is {says}" in lines[-1]

@@ -223,6 +223,7 @@ def run(options: argparse.Namespace) -> int:
     several = {name: sizes for name, sizes in options.dims if isinstance(sizes, list)}
     if several and options.out is None:
         return _run_sizes(options, several)
+    options.ranges = {name: f"{min(sizes)}..{max(sizes)}" for name, sizes in several.items()}
     options.dims = [(name, max(size) if name in several else size) for name, size in options.dims]
     line: ProgressLine = options.line
     smallest = {name: min(sizes) for name, sizes in several.items()}
@@ -379,7 +380,8 @@ def _command(options: argparse.Namespace, name: str, changes: Mapping[str, str])
     if name.partition(" ")[0] in ("inspect", "emit"):
         words = {}
     text = "".join(f" {option} {shlex.quote(str(value))}" for option, value in words.items() if value)
-    sizes = _dim_options({name: size for name, size in options.dims if isinstance(size, int)})
+    ranges = getattr(options, "ranges", {}) if name == "plan" else {}
+    sizes = _dim_options({key: ranges.get(key, size) for key, size in options.dims if isinstance(size, int)})
     out = " -o firmware" if name.startswith("emit") else ""
     return f"lowtide {name} {shlex.quote(str(options.model))}{text}{sizes}{out}"
 

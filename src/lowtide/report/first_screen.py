@@ -189,8 +189,12 @@ def _opened_through(plan: Plan, written: Sequence[str]) -> str:
 
 def _why_not(plan: Plan, comparison: Comparison) -> str:
     """Why the model is not written."""
-    if comparison.smallest is not None and not comparison.smallest.good:
-        return "at the smallest size this is no better than today: plan one file for each size"
+    small = comparison.smallest
+    if small is not None and not small.good:
+        slow = small.outputs and small.planned_bytes <= small.today_bytes
+        if slow:
+            return "at the smallest size this is slower than allowed: allow more with --slower, or plan each size alone"
+        return "at the smallest size this is no better than today: plan each size alone"
     if comparison.planned_bytes >= comparison.today_bytes:
         today, why = comparison.today_bytes, "no plan takes less than today"
         if plan.budget_bytes is None or plan.status == "ok":

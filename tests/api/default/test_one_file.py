@@ -36,3 +36,7 @@ def test_one_file_is_right_for_a_range_of_sizes(tmp_path: Path, capsys: pytest.C
     assert made.stdout.split() == ["True"] * 4
     assert main(["verify", str(source), str(tmp_path / "small.plan.json"), "-q"]) == 0
     assert main([*words, "--only", "tile", "-o", str(out)]) == 2
+    capsys.readouterr()
+    assert main([*words, "--budget", "1MiB", "-o", str(out)]) == 3
+    again = [line for line in capsys.readouterr().out.splitlines() if "lowtide plan" in line]
+    assert all("--dim n=1..4" in line for line in again)
