@@ -384,6 +384,7 @@ def test_a_call_that_is_put_together_wrongly_is_said_in_words(caplog: pytest.Log
         (lambda: compile_step(model, cast("Any", torch.nn.MSELoss), batch), r"loss_fn is the class MSELoss; make one"),
         (lambda: compile_step(model, loss_fn, ()), r"the example is empty; give .* as \(x, y\)"),
         (lambda: compile_step(model, None, batch), "; without a loss_fn the module takes all of the batch"),
+        (lambda: compile_step(model, lambda net, x, y: net(x).sum(), batch), r"the loss is loss_fn\(model\(x\), y\)"),
         (lambda: compile_step(model, loss_fn, (batch[0][:, 1:], batch[1])), "cannot trace it: a and b must have same"),
         (lambda: compile(model, batch[0]), "type Tensor; give a tuple"),
         (lambda: compile_step(model, loss_fn, batch, slower=words_for_time), "such as 0.1 or '10%', and not 'fast'"),

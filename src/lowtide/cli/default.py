@@ -399,7 +399,8 @@ def _next(request: Request, plan: Plan, options: argparse.Namespace) -> list[str
         ]
     assumed = {name: size for name, size in request.with_sizes().dims.items() if name not in request.dims}
     own = "".join(f" --dim {shlex.quote(f'{name}={size}')}" for name, size in assumed.items())
-    more = [f"{_command(options, 'plan', {})}{own}   (put in your own sizes)"] if own else []
+    ranges = ", or a range as 224..448 for one file" if request.runs_in_onnxruntime else ""
+    more = [f"{_command(options, 'plan', {})}{own}   (put in your own sizes{ranges})"] if own else []
     if options.out is None:
         ending = "".join(Path(str(options.model)).suffixes[-1:])
         ending = ".graph.json" if ending in ("", ".json") else ending

@@ -128,6 +128,8 @@ def capture(
         message = f"torch cannot trace it: {first_line(error)}{_decided(torch, error)}{_unseen(error)}"
         if backward and loss_fn is None and isinstance(error, TypeError):
             message += "; without a loss_fn the module takes all of the batch and returns the loss"
+        elif loss_fn is not None and isinstance(error, TypeError):
+            message += "; of a batch (x, y) the loss is loss_fn(model(x), y): the model is called by the step"
         raise InputError(message, type(model).__name__) from error
 
 

@@ -77,19 +77,15 @@ def _passed(
     from lowtide.optimize.checkpoints import least
 
     room = goal.arena_budget(best.problem) if goal.budget is not None else None
-    if room is None:
-        runs = least(checkpoints, best.keys["peak_bytes"], most)
-        tried = [] if runs is None else [_answer(job, goal, checkpoints, runs, limits)]
-        return min([best, *tried], key=lambda a: a.keys["required_bytes"])
-    for share in _ROOM:
-        runs = checkpoints.way(int(room * share), most)
+    for budget in () if room is None else (int(room * share) for share in _ROOM):
+        runs = checkpoints.way(budget, most)
         if runs is None:
             break
         answer = _answer(job, goal, checkpoints, runs, limits)
         best = min(best, answer, key=lambda a: a.keys["required_bytes"])
         if best.keys["status"] == "ok":
             return best
-    if best.keys["status"] != "ok":  # as low as it gets
+    if room is None or best.keys["status"] != "ok":  # as low as it gets
         runs = least(checkpoints, best.keys["peak_bytes"], most)
         if runs is not None:
             best = min(best, _answer(job, goal, checkpoints, runs, limits), key=lambda a: a.keys["required_bytes"])
