@@ -217,13 +217,9 @@ class Target:
         return TflmRule(self.kernels, self.simd, self.pointer // 8)
 
     @property
-    def keeps_unread(self) -> bool:
-        """Whether what no op reads stays in use until the run ends."""
-        return self.rule == "onnxruntime"
-
-    @property
     def overwrites_itself(self) -> bool:
-        """Whether the runtime writes outputs over inputs wherever its rule allows it, whatever a plan says."""
+        """Whether the runtime writes outputs over inputs wherever its rule allows it, whatever a plan says. Such a one
+        also keeps what no op reads until the run ends."""
         return self.rule == "onnxruntime"
 
     @property
