@@ -20,7 +20,6 @@ from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.names import did_you_mean
 from lowtide.ops.folding import run_folded
 from lowtide.rules import RULES, Rule, plain
-from lowtide.rules.onnxruntime.rule import unread_kept
 from lowtide.rules.tflm.cmsis_nn import Simd
 from lowtide.rules.tflm.libraries import Library
 from lowtide.rules.tflm.rule import TflmRule
@@ -219,7 +218,8 @@ class Target:
 
     @property
     def overwrites_itself(self) -> bool:
-        """Whether the runtime writes outputs over inputs wherever its rule allows it, whatever a plan says."""
+        """Whether the runtime writes outputs over inputs wherever its rule allows it, whatever a plan says. Such a one
+        also keeps what no op reads until the run ends."""
         return self.rule == "onnxruntime"
 
     @property
@@ -315,7 +315,6 @@ class Target:
         """The graph as the runtime runs it: with what depends on constants only, unless it folds that. Raises
         `InputError`: `persistent`, `double_buffered` or `fixed` names what is no tensor of the graph, or a constant."""
         seen = graph if self.folds else run_folded(graph)
-        seen = unread_kept(seen) if self.rule == "onnxruntime" else seen
         names = (*self.persistent, *self.double_buffered, *(entry.rpartition("=")[0] for entry in self.fixed))
         kinds = {t.name: t.kind for t in seen.tensors} if names else {}
         for name in names:

@@ -16,7 +16,6 @@ against the runtime itself):
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import zip_longest
 from math import prod
 from types import MappingProxyType
@@ -112,16 +111,6 @@ class OnnxRuntimeRule:
         position = {op: i for i, op in enumerate(order)}
         waits = {op: {graph.ops[p].id for p in graph.predecessors[graph.index_of[op]]} for op in order}
         return topological(waits, lambda op: (graph.op_by_id[op].type not in _AT_ONCE, position[op]))
-
-
-def unread_kept(graph: Graph) -> Graph:
-    """The graph with what nothing reads as outputs: onnxruntime keeps it until the run ends."""
-    read = {t for op in graph.ops for t in op.inputs}
-    unread = {t for op in graph.ops for t in op.outputs if t not in read}
-    tensors = [
-        replace(t, kind=Kind.OUTPUT) if t.id in unread and t.kind is Kind.ACTIVATION else t for t in graph.tensors
-    ]
-    return replace(graph, tensors=tuple(tensors))
 
 
 def thread_bytes(types: Iterable[str]) -> int:
