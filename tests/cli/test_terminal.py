@@ -96,13 +96,13 @@ def test_what_was_found_stays_in_the_line_through_all_searches(monkeypatch: pyte
     stream = Terminal()
     monkeypatch.setattr("sys.stderr", stream)
     line = begun(9.0)
-    line.found("48 MiB so far, 94 MiB today")
+    line.keep_saying("48 MiB so far, 94 MiB today")
     for doing in ("searching for tiles", "measuring the plan", "searching for tiles"):
         line.doing(doing)
         line._last_report = 0.0
         line(Progress(9, 3, 2.0))
         assert stream.getvalue().split("\r")[-1].startswith(f"48 MiB so far, 94 MiB today; {doing}, 9 s")
-    line.found("")
+    line.keep_saying("")
     line.doing("another model")
     line._last_report = 0.0
     line(Progress(9, 3, 2.0))

@@ -141,7 +141,7 @@ def _teller(line: ProgressLine) -> Callable[[Progress | str | Plan], None]:
             seen = news.comparison
             if seen is not None and news.optimized_from:  # several searches and measurements follow
                 row = (seen.planned_bytes, seen.today_bytes)
-                line.found(f"{size_text(*row)} so far, {size_text(row[1], row[0])} today")
+                line.keep_saying(f"{size_text(*row)} so far, {size_text(row[1], row[0])} today")
             line.so_far(f"{first_screen(news)}\n{doing}; Ctrl-C takes this plan")
 
     return tell
@@ -195,7 +195,7 @@ def _run_sizes(options: argparse.Namespace, several: Mapping[str, Sequence[int]]
     for chosen in product(*several.values()):
         sizes = dict(zip(several, chosen, strict=True))
         row = ", ".join(f"{name} = {size}" for name, size in sizes.items())
-        options.line.found("")
+        options.line.keep_saying("")
         options.line.doing(f"planning {row}")
         made.append((row, plan_request(replace(request, dims={**request.dims, **sizes}), _teller(options.line))))
         if made[-1][1].stopped == "interrupt":

@@ -156,7 +156,7 @@ class ProgressLine:
         self._lowest.clear()
         self._last_sign, self._last, self._doing = time.monotonic(), text, text
 
-    def found(self, text: str) -> None:
+    def keep_saying(self, text: str) -> None:
         """What was found so far, said from now on before what goes on, in place of the figures of single searches."""
         self._found = f"{text}; " if text else ""
 

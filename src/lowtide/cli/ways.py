@@ -15,11 +15,11 @@ OVER = ("over_budget", "impossible")
 
 
 def ways_of(
-    options: argparse.Namespace, model: str | Path, settings: Mapping[str, Any], found: Plan | api.Check
+    options: argparse.Namespace, model: str | Path, settings: Mapping[str, Any], result: Plan | api.Check
 ) -> list[api.WayToFit]:
-    """The ladder for a command's settings where what was found is over its budget; none where it cannot be searched.
+    """The ladder for a command's settings where its `result` is over the budget; none where it cannot be searched.
     After Ctrl-C nothing is searched, and `options.interrupted` is set, so that the command exits with 130."""
-    if found.status not in OVER or found.exit_status == INTERRUPTED:
+    if result.status not in OVER or result.exit_status == INTERRUPTED:
         return []
     try:
         return api.ways_to_fit(model, report=lambda name, seen: options.line(seen, f"{name}: "), **settings)
