@@ -324,7 +324,7 @@ class Trial:
             one = msgspec.structs.replace(plan, weights=way)
             setup = self._written(one)
             takes = self._process(setup, one, 0).total_bytes
-            if takes < (1 - LEAST_GAIN) * least:
+            if takes < least:
                 found.append((one, setup))
                 least = takes
         return found
