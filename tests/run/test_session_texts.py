@@ -7,18 +7,22 @@ are used, and prints what is set.
 from __future__ import annotations
 
 import json
+import platform
 import re
 import runpy
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from lowtide.run.blocks import block_probe
 from lowtide.run.session_texts import SessionSettings, language_of, probe_lines, session_text
+from support import onnx_builder
 from support.small_models import onnx_file
 
 SETTINGS = SessionSettings("small.onnx", 700, 1024, prepacked=False, mapped=True, block=16, thread_bytes=65536)
@@ -157,3 +161,34 @@ const {{ lowtideOpen }} = require("./small_session.js");
 """
     said = node(script, tmp_path)
     assert np.allclose(json.loads(said[-1]), wanted.ravel(), atol=1e-5)
+
+
+OPENED = """
+import runpy, sys
+from lowtide.run.fresh_process import resident_bytes
+open_session = runpy.run_path(sys.argv[1])["open_session"]
+session = open_session()
+print(resident_bytes())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be asked to give memory back")
+def test_what_only_opening_needed_goes_back(tmp_path: Path) -> None:
+    """A weight that many products read is packed for each, and all copies but one go."""
+    pytest.importorskip("onnxruntime")
+    values = onnx_builder.value("x", (4, 384)), onnx_builder.value("b23", (4, 384))
+    nodes, read = list[onnx.NodeProto](), "x"
+    for k in range(24):
+        nodes += [onnx_builder.node("MatMul", f"{read} w", f"a{k}"), onnx_builder.node("MatMul", f"a{k} v", f"b{k}")]
+        read = f"b{k}"
+    shapes = {"w": (384, 1536), "v": (1536, 384)}
+    weights = [onnx.numpy_helper.from_array(np.ones(shape, np.float32), name) for name, shape in shapes.items()]
+    file = onnx_builder.saved(onnx_builder.model(nodes, [values[0]], [values[1]], weights), tmp_path)
+    text = session_text(SessionSettings(file.name, 2**20, 2**20), "s.py")
+    taken: list[int] = []
+    for name, script in (("s.py", text), ("kept.py", text.replace("malloc_trim(0)", "malloc_usable_size(None)"))):
+        (tmp_path / name).write_text(script)
+        command = [sys.executable, "-c", OPENED, str(tmp_path / name)]
+        taken.append(int(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
+    assert taken[0] < taken[1] - 2**20

@@ -287,6 +287,34 @@ def test_a_budget_gets_the_fastest_plan_that_fits(slowdowns: tuple[float, ...], 
     assert not left
 
 
+@pytest.mark.parametrize(("mapped_bytes", "mapped"), [(189, True), (190, False)])
+def test_tiles_have_their_weights_where_these_take_least(mapped_bytes: int, mapped: bool) -> None:
+    """Next to all tensors a little less is about equal; with tiles it is not."""
+    from lowtide.api.default.request import Request
+    from lowtide.run.timing import FreshRun
+
+    made, used = plan("zoo:swiftnet_cell_a", without=TRANSFORMATIONS), list[object]()
+
+    def candidate(size: int, weights: object) -> default._Candidate:
+        today, planned = FreshRun((1.0,), 1050, 50), FreshRun((1.0,), size + 50, 50)
+        return default._Candidate(
+            msgspec.structs.replace(made, weights=weights), today, planned, "equal", None, settled=True
+        )
+
+    class Trial:
+        request = Request("m.onnx", slower=None)
+
+        def changed(self, *_: object) -> object:
+            return None if used else made
+
+        def settled(self, _: object, weights: object) -> default._Candidate:
+            used.append(weights)
+            return candidate(90, weights)
+
+    default._measure_changed(Trial(), [candidate(190, None), candidate(mapped_bytes, default.WAYS[1])])  # type: ignore[arg-type]
+    assert used == [default.WAYS[1] if mapped else None]
+
+
 @pytest.mark.slow
 def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The plan of the order alone, where the search of changed graphs is interrupted."""

@@ -105,6 +105,9 @@ def _measure_changed(trial: Trial, candidates: list[_Candidate]) -> None:
     budget, first = request.budget_bytes, _settled(trial, candidates, request.budget_bytes)
     if first.layout_at_load:
         return  # onnxruntime would lay out each tile
+    mapped = [one for one in candidates if one.plan.weights == WAYS[1] and one.better]
+    less = any(one.planned.model_bytes < first.planned.model_bytes for one in mapped)  # more so with fewer tensors
+    weights = WAYS[1] if less and first.plan.weights is None else first.plan.weights
     allowed = dict.fromkeys([request.slower, MOST_OVERHEAD] if request.may_be_slow else [request.slower])
     for slower in allowed:
         extra = None if slower is None else min(_MOST_EXTRA, (1 + slower) / first.slowdown - 1)
@@ -116,9 +119,9 @@ def _measure_changed(trial: Trial, candidates: list[_Candidate]) -> None:
             if changed is None:
                 break
             if first.today.warm:
-                new = trial.settled(changed, first.plan.weights)
+                new = trial.settled(changed, weights)
             else:
-                (new,) = trial.measured(changed, first.plan.weights, ways=1, today=first.today)
+                (new,) = trial.measured(changed, weights, ways=1, today=first.today)
             candidates.append(new)
             slowdown = new.slowdown
             if extra is None or slower is None or slowdown <= 1 + slower:
