@@ -187,7 +187,7 @@ def test_what_only_opening_needed_goes_back(tmp_path: Path) -> None:
     file = onnx_builder.saved(onnx_builder.model(nodes, [values[0]], [values[1]], weights), tmp_path)
     text = session_text(SessionSettings(file.name, 2**20, 2**20), "s.py")
     taken: list[int] = []
-    for name, script in (("s.py", text), ("kept.py", text.replace("malloc_trim(0)", "malloc_usable_size(None)"))):
+    for name, script in (("s.py", text), ("kept", text.replace("malloc_trim(0)", "malloc_usable_size(None)"))):
         (tmp_path / name).write_text(script)
         command = [sys.executable, "-c", OPENED, str(tmp_path / name)]
         taken.append(int(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
