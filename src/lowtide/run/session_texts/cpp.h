@@ -20,6 +20,10 @@
 #include <thread>
 #include <vector>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 namespace @space@ {
 
 constexpr std::size_t arena_bytes = @arena@;
@@ -54,7 +58,11 @@ inline Ort::SessionOptions options(int threads) {
 // A session on the CPU; by default with a thread for each core that stays on it, as onnxruntime does by default.
 inline Ort::Session lowtide_open(Ort::Env& env, const std::filesystem::path& path, int threads = 0) {
 @check@    register_arena(env, threads);
-    return Ort::Session(env, path.c_str(), options(threads));
+    Ort::Session session(env, path.c_str(), options(threads));
+#ifdef __GLIBC__
+    malloc_trim(0);  // what only opening needed goes back to the system
+#endif
+    return session;
 }
 
 }  // namespace @space@
