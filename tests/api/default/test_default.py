@@ -7,6 +7,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import numpy as np
@@ -19,7 +20,7 @@ from lowtide.api.default import onnx as default
 from lowtide.api.writing import PlanFiles, write_all
 from lowtide.comparison import OptimizedFrom
 from lowtide.errors import InputError
-from lowtide.plan import read_plan
+from lowtide.plan import Plan, read_plan
 from lowtide.rewrites import TRANSFORMATIONS
 from lowtide.run.session_texts import SessionSettings, session_text
 from lowtide.run_reports import RunReport
@@ -285,6 +286,32 @@ def test_a_budget_gets_the_fastest_plan_that_fits(slowdowns: tuple[float, ...], 
     assert asked[0] is None
     assert default._best(candidates, 100).slowdown == taken
     assert not left
+
+
+@pytest.mark.parametrize(
+    ("outside", "predicted", "tried"),
+    [
+        (False, (1000, 999, 999), [0, 1]),  # a little less is enough to be measured
+        (False, (1000, 1000, 900), [0, 2]),
+        (True, (800, 1000, 900), [1, 2]),  # the first is impossible
+    ],
+)
+def test_weights_are_tried_where_they_are_predicted_to_take_less(
+    outside: bool, predicted: tuple[int, ...], tried: list[int]
+) -> None:
+    """In the order of the ways, each that is predicted below all before it."""
+    made = plan("zoo:swiftnet_cell_a", without=TRANSFORMATIONS)
+
+    class Trial:
+        optimized = SimpleNamespace(outside=outside)
+
+        def _written(self, _: object) -> None: ...
+
+        def _process(self, _: object, one: Plan, __: int) -> SimpleNamespace:
+            return SimpleNamespace(total_bytes=predicted[default.WAYS.index(one.weights)])
+
+    found = default.Trial._promising(Trial(), made, default.WAYS)  # type: ignore[arg-type]
+    assert [default.WAYS.index(one.weights) for one, _ in found] == tried
 
 
 @pytest.mark.parametrize(("mapped_bytes", "mapped"), [(189, True), (190, False)])
