@@ -85,10 +85,10 @@ def test_plans_for_a_bound_are_run(model: Path, tmp_path: Path, capsys: pytest.C
 @pytest.mark.slow
 def test_the_plan_for_a_bound_is_one_that_was_run(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where times stay the same a trial's sum is the plan's, and what the plan says is what that trial showed."""
-    made, run = list[Plan](), list[Graph]()
+    made, run, own_plan = list[Plan](), list[Graph](), lowtide.research.plan
 
     def planned(*arguments: Any, **more: Any) -> Plan:
-        made.append(lowtide.research.plan(*arguments, **more))
+        made.append(own_plan(*arguments, **more))
         return made[-1]
 
     def sessions(files: Sequence[tuple[Path, Graph]], *_: object) -> list[SessionSeconds]:
