@@ -15,7 +15,7 @@ class ProcessMemory(msgspec.Struct, frozen=True, kw_only=True):
     session_bytes
         A session of one small op, and code that a usual model runs.
     nodes_bytes
-        What the session keeps for its nodes, and for places in the arena.
+        What the session keeps for its nodes and for places in the arena, and what kernels take from the heap.
     weights_bytes
         The weights, but for those of which kernels make copies.
     prepacked_bytes

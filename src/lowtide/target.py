@@ -217,9 +217,9 @@ class Target:
         return TflmRule(self.kernels, self.simd, self.pointer // 8)
 
     @property
-    def overwrites_itself(self) -> bool:
-        """Whether the runtime writes outputs over inputs wherever its rule allows it, whatever a plan says. Such a one
-        also keeps what no op reads until the run ends."""
+    def manages_storage(self) -> bool:
+        """Whether the runtime decides what a plan decides elsewhere: it writes outputs over inputs wherever its rule
+        allows it, and keeps what no op reads until the run ends."""
         return self.rule == "onnxruntime"
 
     @property

@@ -73,7 +73,7 @@ def test_a_model_whose_weights_are_too_large_for_its_file(tmp_path: Path, monkey
     weights = [onnx.numpy_helper.from_array(rng.standard_normal((64, 64)).astype(np.float32), name) for name in "ab"]
     nodes = [node("MatMul", "x a", "h"), node("Relu", "h", "k"), node("MatMul", "k b", "y")]
     made = model(nodes, [value("x", (2, 64))], [value("y", (2, 64))], weights)
-    whole, source, out = made.SerializeToString(), tmp_path / "m.onnx", tmp_path / "out" / "p.onnx"
+    content, source, out = made.SerializeToString(), tmp_path / "m.onnx", tmp_path / "out" / "p.onnx"
     out.parent.mkdir()
     onnx.save_model(made, source, save_as_external_data=True, location="w.bin", size_threshold=0)
     monkeypatch.setattr(optimise, "INLINE_BYTES", 1000)
@@ -87,5 +87,5 @@ def test_a_model_whose_weights_are_too_large_for_its_file(tmp_path: Path, monkey
     assert sorted(path.name for path in out.parent.iterdir()) == ["p.onnx", "p.onnx.data"]
     feed = {"x": rng.standard_normal((2, 64)).astype(np.float32)}
     came = ort.InferenceSession(str(out), providers=["CPUExecutionProvider"]).run(None, feed)
-    was = ort.InferenceSession(whole, providers=["CPUExecutionProvider"]).run(None, feed)
+    was = ort.InferenceSession(content, providers=["CPUExecutionProvider"]).run(None, feed)
     assert came[0].tobytes() == was[0].tobytes()

@@ -2,13 +2,11 @@
 
     python bench/front.py MODEL.onnx[,NAME=SIZE,...] ... [--random-weights] [--for T] -o results/front
     python bench/front.py MODEL.onnx[,NAME=SIZE,...] ... --slower 20% -o results/front-slower
-    python bench/front.py --rows SOME.json OTHERS.json -o results/front
 
 Each model is planned by the default command alone, without an option but `--slower` if it is given; sizes that a file
 leaves free are assumed.
 Both sides are measured in fresh processes, in turn, on the same random inputs. With --random-weights models without
-weights are given some. A model that cannot be planned is a row with the reason. With --rows the page has the rows of
-pages of the same commit, which were written some models at a time.
+weights are given some. A model that cannot be planned is a row with the reason.
 """
 
 from __future__ import annotations
@@ -185,21 +183,13 @@ def _known(size: int | None) -> str:
 def main() -> int:
     """Plan every model and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*")
-    parser.add_argument("--rows", nargs="+", type=Path, default=[])
+    parser.add_argument("models", nargs="+")
     parser.add_argument("--random-weights", action="store_true")
     parser.add_argument("--slower")
     parser.add_argument("--for", dest="target", metavar="TARGET")
     parser.add_argument("-o", dest="out", type=Path, required=True)
     options = parser.parse_args()
-    made = [json.loads(file.read_text()) for file in options.rows]
-    if (
-        len({document["machine"]["commit"] for document in made} | ({machine().commit} if options.models else set()))
-        > 1
-    ):
-        parser.error("--rows: the rows are of different commits")
-    rows = [each for document in made for each in document["rows"]]
-    at = made[0]["machine"] if made else asdict(machine())
+    rows, at = list[dict[str, Any]](), asdict(machine())
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
         for text in options.models:
             name, *sizes = text.split(",")

@@ -122,7 +122,7 @@ def page(rows: list[dict[str, Any]], here: dict[str, Any]) -> list[str]:
         "`bench/inductor.py`, default limits, which count work; s are CPU seconds. MB are 10^6 bytes.", "",
         f"Forward and backward halves of {len({r['net'] for r in rows})} training steps of "
         f"`lowtide_research.bench.train_nets` (size {SIZE}), as Inductor has them when it reorders for peak memory. "
-        f"Proved least: {sum(r['proved'] for r in rows)} of {len(rows)}. "
+        f"Proved optimal: {sum(r['proved'] for r in rows)} of {len(rows)}. "
         f"What Inductor takes, the lowest of its own order and the three that it tries, "
         f"is 0 to {100 * max(over):.1f} % above the least, {sum(x > 0 for x in over)} of "
         f"{len(rows)} above it at all. The peak of its own order is its own estimate in {agrees}.", "",

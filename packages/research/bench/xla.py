@@ -158,7 +158,7 @@ def page(rows: list[dict[str, Any]], here: dict[str, Any]) -> list[str]:
         "# Programs of JAX as XLA schedules them", "",
         f"{about(here)}; jax {rows[0]['jax']}, XLA:CPU; "
         "`bench/xla.py`, default limits, which count work; s are CPU seconds. MB are 10^6 bytes.", "",
-        f"{len(programs)} programs, two schedules of each: {len(rows)} rows. Proved least: {len(proved)} rows "
+        f"{len(programs)} programs, two schedules of each: {len(rows)} rows. Proved optimal: {len(proved)} rows "
         f"({100 * len(proved) / len(rows):.0f} %), {len({r['program'] for r in proved})} programs. Within 5 % of XLA's "
         f"figure: the own order's peak in {own} rows, laid out by XLA's rules in {near}, one or the other in all but "
         f"{len(far)}{where}.", "",

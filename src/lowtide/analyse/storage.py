@@ -115,9 +115,7 @@ class _Storages:
         target, producer = self.target, self.graph.producer
         copies = max(target.copies(t) for t in tensors) if target.persistent or target.double_buffered else 0
         size = round_up(size, target.alignment) * (copies - 1) + size if copies else size
-        unread = target.overwrites_itself and any(
-            t.id in producer and t.id not in self.graph.consumers for t in tensors
-        )
+        unread = target.manages_storage and any(t.id in producer and t.id not in self.graph.consumers for t in tensors)
         at_end = bool(copies) or unread or any(t.kind is Kind.OUTPUT for t in tensors)
         at_start = bool(copies) or any(t.id not in producer and t.kind is not Kind.ACTIVATION for t in tensors)
         if (not users and not at_end) or (at_start and not target.count_inputs):

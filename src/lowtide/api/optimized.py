@@ -43,8 +43,8 @@ def optimized_file(
     import onnxruntime
 
     sizes = sizes_by_name(model, dims)
-    left = {name: sizes.pop(name) for name in free}
-    optimize(model, out, sizes, level, left)
+    free_sizes = {name: sizes.pop(name) for name in free}
+    optimize(model, out, sizes, level, free_sizes)
     runtime = f"onnxruntime {onnxruntime.__version__}"
     block = declared_block(out)
     origin = OptimizedFrom(sha256=_digest(model), runtime=runtime, level=level, dims=sizes, block=block)
@@ -64,8 +64,8 @@ def planned_model(plan: Plan, model: Model) -> Iterator[Model]:
         raise InputError("the plan is for another model; plan this one anew", str(model))
     check_block(origin.block, "the plan")
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
-        left, out = plan.dims or {}, Path(folder) / "optimized.onnx"
-        made = optimized_file(Path(model), out, {**origin.dims, **left}, cast(Level, origin.level), left)
+        free_sizes, out = plan.dims or {}, Path(folder) / "optimized.onnx"
+        made = optimized_file(Path(model), out, {**origin.dims, **free_sizes}, cast(Level, origin.level), free_sizes)
         if not _is_of(plan, made.path):
             message = f"{made.origin.runtime} on this CPU makes another file of it than {origin.runtime} made"
             raise InputError(f"{message} when it was planned; plan it anew", str(model))

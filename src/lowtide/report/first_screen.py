@@ -82,7 +82,7 @@ def process_table(comparison: Comparison) -> str:
         return ""
     named = {
         "an empty session": parts.session_bytes,
-        "its nodes and places": parts.nodes_bytes,
+        "nodes, places, heap of kernels": parts.nodes_bytes,
         "weights": parts.weights_bytes,
         "prepacked weights": parts.prepacked_bytes,
         "arena": parts.tensors_bytes,

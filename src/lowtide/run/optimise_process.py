@@ -20,16 +20,20 @@ NO_SIZES: Mapping[str, int] = {}
 
 
 def optimize(
-    model: Path, out: Path, dims: Mapping[str, int], level: Level, left: Mapping[str, int] = NO_SIZES, seed: int = 0
+    model: Path,
+    out: Path,
+    dims: Mapping[str, int],
+    level: Level,
+    free_sizes: Mapping[str, int] = NO_SIZES,
+    seed: int = 0,
 ) -> None:
     """Write a model as onnxruntime's optimiser leaves it, with every shape declared that its ops do not tell.
-    Parameters are those of `write_optimized`. `left`: sizes of dimensions that stay free in the file: the shapes are
-    declared for these. `seed` is of the random inputs of the run that shows shapes. Raises
-    `InputError`: onnxruntime cannot load or run the model, or crashes. Raises `MissingExtraError`: onnxruntime is
-    not installed."""
+    Parameters are those of `write_optimized`. `free_sizes`: sizes of dimensions that stay free in the file: the shapes
+    are declared for these. `seed` is of the random inputs of the run that shows shapes. Raises `InputError`:
+    onnxruntime cannot load or run the model, or crashes. Raises `MissingExtraError`: onnxruntime is not installed."""
     if find_spec("onnxruntime") is None:
         raise MissingExtraError("onnxruntime", "run", "a plan for onnxruntime")
-    what = [str(model), str(out), dict(dims), level, dict(left), seed, optimise.INLINE_BYTES]
+    what = [str(model), str(out), dict(dims), level, dict(free_sizes), seed, optimise.INLINE_BYTES]
     try:
         error = call("onnx", "lowtide.run.optimise_process:optimize_here", *what)
     except CallEndedError as ended:
@@ -39,18 +43,18 @@ def optimize(
 
 
 def optimize_here(
-    model: str, out: str, dims: dict[str, int], level: Level, left: dict[str, int], seed: int, inline_bytes: int
+    model: str, out: str, dims: dict[str, int], level: Level, free_sizes: dict[str, int], seed: int, inline_bytes: int
 ) -> str:
     """Do the same in this process; what is wrong, or nothing."""
     file = Path(out)
     try:
         write_optimized(Path(model), file, dims, level, inline_bytes)
-        if left:
+        if free_sizes:
             forget_free_shapes(file)
         elif not _readable(file):
             declare_blocked(file, blocks.block_size())
-        if not _readable(file, left):
-            declare_shapes(file, {**dims, **left}, seed)
+        if not _readable(file, free_sizes):
+            declare_shapes(file, {**dims, **free_sizes}, seed)
     except LowtideError as error:
         return str(error)
     except Exception as error:  # onnxruntime's own kinds of error have no common base

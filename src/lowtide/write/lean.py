@@ -148,14 +148,15 @@ def move_weights(model: Path, data: BinaryIO, name: str, outside: Path | None = 
             tensor.external_data.add(key=key, value=value)
         end += size
 
-    with ExitStack() as files:
+    if outside is not None:
         opened: dict[str, Buffer] = {}
-        for tensor in (t for graph in all_graphs(proto.graph) for t in graph.initializer if outside is not None):
-            entry = {entry.key: entry.value for entry in tensor.external_data}
-            if outside is not None and entry:
-                if entry["location"] not in opened:
-                    opened[entry["location"]] = files.enter_context(open_bytes(outside / entry["location"]))
-                moved(tensor, opened[entry["location"]], int(entry.get("offset", 0)), int(entry["length"]))
+        with ExitStack() as files:
+            for tensor in (t for graph in all_graphs(proto.graph) for t in graph.initializer if t.external_data):
+                entries = {entry.key: entry.value for entry in tensor.external_data}
+                place = entries["location"]
+                if place not in opened:
+                    opened[place] = files.enter_context(open_bytes(outside / place))
+                moved(tensor, opened[place], int(entries.get("offset", 0)), int(entries["length"]))
     for tensor in proto.graph.initializer:
         if tensor.data_location == tensor.EXTERNAL or tensor.data_type == tensor.STRING:
             continue

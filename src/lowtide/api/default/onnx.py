@@ -220,14 +220,14 @@ class Trial:
         return cls(request, folder, tell, made)
 
     @property
-    def left(self) -> Dims:
+    def free_sizes(self) -> Dims:
         """Sizes of the dimensions that the optimised file leaves free."""
         return {name: self.request.dims[name] for name in self.request.smallest}
 
     def order(self) -> Plan:
         """The plan of the optimised file that changes its order and places alone."""
         target = self.request.limited("onnxruntime")
-        job = self.request.job(self.optimized.path, self.left, changes=False, target=target)
+        job = self.request.job(self.optimized.path, self.free_sizes, changes=False, target=target)
         return self._solved(job)
 
     def changed(self, first: _Candidate, extra: float | None) -> Plan | None:
@@ -246,7 +246,7 @@ class Trial:
         if extra is not None:
             settings["max_overhead"] = extra
         job = request.job(
-            self.optimized.path, self.left, changes=True, target=request.limited("onnxruntime"), **settings
+            self.optimized.path, self.free_sizes, changes=True, target=request.limited("onnxruntime"), **settings
         )
         if not job.allow:
             return None
@@ -315,7 +315,7 @@ class Trial:
 
     @cached_property
     def _heap_bytes(self) -> int:
-        return heap_bytes(self.optimized.path, self.left)
+        return heap_bytes(self.optimized.path, self.free_sizes)
 
     def _promising(self, plan: Plan, ways: Sequence[Weights | None]) -> list[tuple[Plan, Setup]]:
         """The plan with its weights in those ways that are each predicted to need less than all before it."""
@@ -401,7 +401,7 @@ class Trial:
     @property
     def dims(self) -> Dims:
         """Sizes by name, as the inputs are drawn."""
-        return {**self.optimized.origin.dims, **self.left}
+        return {**self.optimized.origin.dims, **self.free_sizes}
 
     def predicted(self, plan: Plan) -> Plan:
         """The plan of the order alone with what it is predicted to take, before anything is measured."""
@@ -463,7 +463,7 @@ class Trial:
         """Bytes of the largest tensor of the optimised file that the call limits; None: it limits none."""
         if not self.request.max_tensor_bytes:
             return None
-        return resolve(self.request.limited("onnxruntime")).largest_tensor(load(self.optimized.path, self.left))
+        return resolve(self.request.limited("onnxruntime")).largest_tensor(load(self.optimized.path, self.free_sizes))
 
     def _with_status(self, plan: Plan, comparison: Comparison) -> Plan:
         """The plan with its comparison, under the budget."""

@@ -167,7 +167,7 @@ class _Storages:
         """Memory of a tensor that is no constant, as one storage or as one for each part of it."""
         graph, target, size = self.graph, self.target, self._size(members)
         at_start = any(t.id not in graph.producer and t.kind is not Kind.ACTIVATION for t in members)
-        unread = target.overwrites_itself and any(
+        unread = target.manages_storage and any(
             t.id in graph.producer and not graph.consumers.get(t.id) for t in members
         )
         at_end = unread or any(t.kind is Kind.OUTPUT for t in members)

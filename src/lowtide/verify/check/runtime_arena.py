@@ -37,7 +37,7 @@ def tensor_bytes(graph: Graph, plan: Plan, target: Target) -> list[int]:
     """Bytes of tensors at each step of a plan's order, workspace left out; ops write over an input wherever they may,
     as a runtime with an arena of its own does whatever the plan's offsets take."""
     memory = work_out(graph, target)
-    pairs = None if target.overwrites_itself else claimed_pairs(graph, plan, memory)
+    pairs = None if target.manages_storage else claimed_pairs(graph, plan, memory)
     steps = simulate(graph, memory, plan.order, pairs)
     return [f - memory.workspace[op] for op, f in zip(plan.order, steps.footprint, strict=True)]
 
